@@ -1,0 +1,1 @@
+"""What did it take: running collectives, timing them, checking their data."""

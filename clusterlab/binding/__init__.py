@@ -1,0 +1,1 @@
+"""What did I really get: masks, probes, diagnosis of rank binding."""

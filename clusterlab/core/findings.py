@@ -1,0 +1,43 @@
+"""What a diagnosis says: findings about ranks and links, verdicts about numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """How bad a finding is. ``error`` and ``fatal`` make a command exit with 1."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One diagnosed problem. ``code`` is stable; ``caused_by`` is the code of the finding behind it."""
+
+    code: str
+    severity: Severity
+    evidence: tuple[str, ...]
+    fix: str
+    ranks: tuple[int, ...] = ()
+    links: tuple[str, ...] = ()
+    caused_by: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, in the order people read it."""
+        return asdict(self)
+
+
+class Verdict(StrEnum):
+    """What can be said of one measured point or of a run."""
+
+    PASS = "pass"
+    SLOW = "slow"
+    FAST_UNEXPECTED = "fast_unexpected"
+    NO_VERDICT = "no_verdict"
+    INVALID = "invalid"  # the data check failed

@@ -1,0 +1,251 @@
+"""The one row schema: prediction and measurement of the same point, side by side.
+
+Units are in the names: ``_bytes``, ``_us`` (microseconds), ``_GBps`` (1e9 B/s). A field that is not
+known is null, never 0. Change a field, and SCHEMA_VERSION goes up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from clusterlab.core.collectives import (
+    BufferShape,
+    algbw_GBps,
+    buffer_shape,
+    busbw_factor,
+    collective,
+)
+from clusterlab.core.dtypes import Dtype
+from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import reject_unknown_keys
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing to predict and to measure.
+
+    ``requested_bytes`` is what the user asked for, ``size_bytes`` what is moved after padding.
+    ``count`` is nccl-tests' count column (elements). ``op`` is None unless the collective reduces,
+    ``root`` None unless it has a root.
+    """
+
+    collective: str
+    dtype: str
+    op: str | None
+    root: int | None
+    in_place: bool
+    world_size: int
+    requested_bytes: int
+    size_bytes: int
+    count: int
+    padded: bool
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two points the same point (used to resume a sweep)."""
+        return dataclasses.astuple(self)
+
+
+def make_point(
+    name: str,
+    requested_bytes: int,
+    dtype: Dtype,
+    world_size: int,
+    *,
+    op: str | None = None,
+    root: int | None = None,
+    in_place: bool = False,
+) -> Point:
+    """The point for ``requested_bytes`` of ``name``; op and root are dropped where they mean nothing."""
+    what = collective(name)
+    shape: BufferShape = buffer_shape(name, requested_bytes, dtype, world_size)
+    return Point(
+        collective=what.name,
+        dtype=dtype.name,
+        op=(op or "sum") if what.reduces else None,
+        root=(root or 0) if what.rooted else None,
+        in_place=in_place,
+        world_size=world_size,
+        requested_bytes=requested_bytes,
+        size_bytes=shape.size_bytes,
+        count=shape.count,
+        padded=shape.padded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongElement:
+    """The first wrong element of a data check: on which rank, where, what was expected and got."""
+
+    rank: int
+    index: int
+    expected: float
+    got: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one point took.
+
+    ``time_us_loop``: a loop of ``iterations`` calls without any event or clock inside, divided by
+    ``iterations``; the slowest rank's (nccl-tests' figure). ``time_us_p50`` and the other quantiles
+    come from a pass of their own, over iterations, each iteration being its slowest rank's time.
+    ``cv`` is standard deviation over mean of the same samples. ``wrong`` counts wrong elements over
+    all ranks; None when the check was off.
+    """
+
+    timing: str
+    iterations: int
+    warmup: int
+    time_us_loop: float
+    time_us_p50: float
+    time_us_min: float
+    time_us_max: float
+    time_us_p95: float
+    cv: float
+    wrong: int | None
+    first_wrong: WrongElement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Plain values of a prediction, as a row keeps them. None: not predicted, or not known."""
+
+    time_us: float
+    bound_time_us: float
+    algorithm: str
+    protocol: str | None
+    bottleneck: str
+    low_us: float | None
+    high_us: float | None
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of records.jsonl: a point, what was predicted for it and what it took.
+
+    ``algbw_GBps`` and ``busbw_GBps`` follow from ``time_us_loop`` as in nccl-tests. ``wrong_rank`` to
+    ``wrong_got`` describe the first wrong element.
+    """
+
+    collective: str
+    dtype: str
+    op: str | None
+    root: int | None
+    in_place: bool
+    world_size: int
+    requested_bytes: int
+    size_bytes: int
+    count: int
+    padded: bool
+    backend: str
+    timing: str
+    iterations: int
+    warmup: int
+    time_us_loop: float
+    time_us_p50: float
+    time_us_min: float
+    time_us_max: float
+    time_us_p95: float
+    cv: float
+    algbw_GBps: float
+    busbw_GBps: float
+    wrong: int | None
+    wrong_rank: int | None
+    wrong_index: int | None
+    wrong_expected: float | None
+    wrong_got: float | None
+    predicted_time_us: float | None
+    predicted_low_us: float | None
+    predicted_high_us: float | None
+    predicted_busbw_GBps: float | None
+    bound_time_us: float | None
+    bound_busbw_GBps: float | None
+    ratio: float | None  # measured over predicted busbw
+    algorithm: str | None
+    protocol: str | None
+    bottleneck: str | None
+    provenance: str | None
+    attempt: int
+    time_utc: str  # when the point was finished, ISO 8601
+
+    @property
+    def point(self) -> Point:
+        """The point this row is about."""
+        return Point(**{f: getattr(self, f) for f in Point.__dataclass_fields__})
+
+
+def make_row(
+    point: Point,
+    measured: Measurement,
+    predicted: Predicted | None,
+    *,
+    backend: str,
+    attempt: int,
+    time_utc: str,
+) -> Row:
+    """Join one point's prediction and measurement."""
+    factor = busbw_factor(point.collective, point.world_size)
+    algbw = algbw_GBps(point.size_bytes, measured.time_us_loop)
+    first = measured.first_wrong
+    p = predicted
+    busbw_predicted = algbw_GBps(point.size_bytes, p.time_us) * factor if p else None
+    return Row(
+        **dataclasses.asdict(point),
+        backend=backend,
+        timing=measured.timing,
+        iterations=measured.iterations,
+        warmup=measured.warmup,
+        time_us_loop=measured.time_us_loop,
+        time_us_p50=measured.time_us_p50,
+        time_us_min=measured.time_us_min,
+        time_us_max=measured.time_us_max,
+        time_us_p95=measured.time_us_p95,
+        cv=measured.cv,
+        algbw_GBps=algbw,
+        busbw_GBps=algbw * factor,
+        wrong=measured.wrong,
+        wrong_rank=first.rank if first else None,
+        wrong_index=first.index if first else None,
+        wrong_expected=first.expected if first else None,
+        wrong_got=first.got if first else None,
+        predicted_time_us=p.time_us if p else None,
+        predicted_low_us=p.low_us if p else None,
+        predicted_high_us=p.high_us if p else None,
+        predicted_busbw_GBps=busbw_predicted,
+        bound_time_us=p.bound_time_us if p else None,
+        bound_busbw_GBps=(
+            algbw_GBps(point.size_bytes, p.bound_time_us) * factor
+            if p and p.bound_time_us > 0
+            else None
+        ),
+        ratio=p.time_us / measured.time_us_loop if p else None,
+        algorithm=p.algorithm if p else None,
+        protocol=p.protocol if p else None,
+        bottleneck=p.bottleneck if p else None,
+        provenance=p.provenance if p else None,
+        attempt=attempt,
+        time_utc=time_utc,
+    )
+
+
+def row_to_json(row: Row) -> dict[str, Any]:
+    """Plain data for one line of records.jsonl."""
+    return dataclasses.asdict(row)
+
+
+def row_from_json(data: Any, *, where: str) -> Row:
+    """The row that ``row_to_json`` wrote. Raises UsageError naming ``where`` on anything else."""
+    if not isinstance(data, dict):
+        raise UsageError(f"not a mapping: {str(data)[:60]}", where=where)
+    fields = Row.__dataclass_fields__
+    reject_unknown_keys(data, fields, where=where)
+    missing = [f for f in fields if f not in data]
+    if missing:
+        raise UsageError(f"lacks {', '.join(missing)}", where=where)
+    return Row(**data)

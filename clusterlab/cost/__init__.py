@@ -1,0 +1,1 @@
+"""What a collective should take on a fabric: schedules, bounds, predictions. Pure."""

@@ -1,0 +1,1 @@
+"""Foreign text to plain data and back, one file per format. The only room that parses."""

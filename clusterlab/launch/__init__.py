@@ -1,0 +1,1 @@
+"""Who am I: rank identity, rendezvous, job scripts, starting ranks."""

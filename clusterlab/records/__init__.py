@@ -1,0 +1,1 @@
+"""The run directory and its one row schema: append-only, readable years later."""

@@ -1,0 +1,1 @@
+"""Renders what others decided: terminal, HTML. Decides nothing."""

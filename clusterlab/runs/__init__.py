@@ -1,0 +1,1 @@
+"""The story of one run: plan, predict, open, measure, append, judge."""

@@ -1,0 +1,1 @@
+"""The fabric: what connects the ranks. Designs, discovery, routing, failures."""

@@ -1,0 +1,1 @@
+"""What rows and predictions mean: compare, why, localise. Pure."""
