@@ -113,7 +113,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Plain values of a prediction, as a row keeps them. None: not predicted, or not known."""
+    """Plain values of a prediction, as a row keeps them. None: not predicted, or not known.
+
+    ``coverage`` is the share of points (0 to 1) that ``low_us`` to ``high_us`` is known to hold.
+    """
 
     time_us: float
     bound_time_us: float
@@ -123,6 +126,7 @@ class Predicted:
     low_us: float | None
     high_us: float | None
     provenance: str
+    coverage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ class Row:
     predicted_time_us: float | None
     predicted_low_us: float | None
     predicted_high_us: float | None
+    predicted_coverage: float | None
     predicted_busbw_GBps: float | None
     bound_time_us: float | None
     bound_busbw_GBps: float | None
@@ -217,6 +222,7 @@ def make_row(
         predicted_time_us=p.time_us if p else None,
         predicted_low_us=p.low_us if p else None,
         predicted_high_us=p.high_us if p else None,
+        predicted_coverage=p.coverage if p else None,
         predicted_busbw_GBps=busbw_predicted,
         bound_time_us=p.bound_time_us if p else None,
         bound_busbw_GBps=(
