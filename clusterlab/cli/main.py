@@ -1,0 +1,68 @@
+"""The ``clusterlab`` command: one sub-command per file, one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from clusterlab import __version__
+from clusterlab.cli import bench, jobs, predict, report, runs, topo
+from clusterlab.core.errors import ClusterlabError, ExitCode
+
+app = typer.Typer(
+    name="clusterlab",
+    help="Bring up, measure and debug multi-GPU clusters: every collective is predicted before it is "
+    "measured, and both are kept side by side.",
+    epilog="Example: clusterlab bench all_reduce -b 8 -e 1M -f 4",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        typer.echo(f"clusterlab {__version__}")
+        raise typer.Exit
+
+
+for _module in (bench, predict, report, jobs, runs, topo):
+    _module.register(app)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the return value is the exit code (core.errors.ExitCode, or 128+n)."""
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(
+            args=list(sys.argv[1:] if argv is None else argv),
+            prog_name="clusterlab",
+            standalone_mode=False,
+        )
+    except click.UsageError as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.Abort:
+        return 128 + signal.SIGINT
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # `clusterlab … | head`: the reader has what it wanted.
+        sys.stderr.close()
+        return 128 + signal.SIGPIPE
+    except ClusterlabError as error:
+        print(f"clusterlab: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    return result if isinstance(result, int) else ExitCode.OK

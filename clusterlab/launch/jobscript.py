@@ -1,0 +1,163 @@
+"""The sbatch files people submit, from one pure function.
+
+A job file serves three starts: ``sbatch FILE`` (one rank per GPU through srun and PMIx), ``bash FILE``
+inside an allocation (the same), and ``bash FILE`` on any machine (local ranks over gloo). It ends with
+the real exit code, since a batch script that ends with an echo is COMPLETED whatever happened.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from clusterlab.launch.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """One job file: ``jobs/<name>.sbatch`` runs ``clusterlab <command>``."""
+
+    name: str
+    command: tuple[str, ...]
+    summary: str
+    example: str
+    time_limit: str = "00:30:00"
+
+
+def _sweep(name: str, collective: str, summary: str) -> JobTemplate:
+    return JobTemplate(name, ("bench", collective), summary, "-b 1K -e 1M -f 4")
+
+
+JOBS: tuple[JobTemplate, ...] = (
+    _sweep(
+        "allreduce_sweep", "all_reduce", "all_reduce: every rank gets the sum of all ranks' data."
+    ),
+    _sweep(
+        "reduce_scatter_sweep",
+        "reduce_scatter",
+        "reduce_scatter: every rank gets its part of the sum of all ranks' data.",
+    ),
+    _sweep("all_gather_sweep", "all_gather", "all_gather: every rank gets the data of all ranks."),
+    _sweep(
+        "all_to_all_sweep",
+        "all_to_all",
+        "all_to_all: every rank sends a part of its data to every other rank.",
+    ),
+    _sweep("broadcast_sweep", "broadcast", "broadcast: every rank gets the root's data."),
+    _sweep("send_recv_sweep", "send_recv", "send_recv: every rank sends to the next, all at once."),
+)
+
+
+def render_job(job: JobTemplate, site: Site, version: str) -> str:
+    """The text of ``jobs/<name>.sbatch`` for ``site``."""
+    path = f"jobs/{job.name}.sbatch"
+    directives = "\n".join(f"#SBATCH {d}" for d in _directives(job, site))
+    return f"""\
+#!/usr/bin/env bash
+{directives}
+#
+# {job.summary}
+# Every size is predicted before it is measured; both are kept in one run directory.
+#
+#   sbatch {path}                            a cluster: one rank per GPU
+#   sbatch -N4 --gpus-per-node=4 {path} -b 8 -e 1G
+#   bash {path} {job.example}          this machine: local ranks over gloo
+#
+# Arguments after the file name are nccl-tests' (clusterlab {" ".join(job.command)} --help). Environment:
+#   RANKS (under bash, default 4)  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)
+# Rendered by clusterlab {version}; `clusterlab jobs render --site site.toml` makes your cluster's own.
+set -uo pipefail
+
+here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")/.." && pwd)
+PATH=$here/.venv/bin:${{SLURM_SUBMIT_DIR:-$PWD}}/.venv/bin:$PATH
+CLUSTERLAB=${{CLUSTERLAB:-$(command -v clusterlab)}}
+if [ -z "$CLUSTERLAB" ]; then
+  echo "$0: no clusterlab found; run 'make setup', put it on PATH or set CLUSTERLAB" >&2
+  exit 2
+fi
+
+if [ -z "${{SLURM_JOB_ID:-}}" ]; then
+  exec "$CLUSTERLAB" {shlex.join(job.command)} --ranks "${{RANKS:-4}}" --name {job.name} "$@"
+fi
+
+{_slurm_part(job, site)}"""
+
+
+def _directives(job: JobTemplate, site: Site) -> list[str]:
+    options = {
+        "exclusive": None,
+        "job-name": job.name,
+        "nodes": str(site.nodes),
+        "open-mode": "append",  # a requeued job goes on in the same file
+        "output": "%x-%j.out",
+        "requeue": None,
+        "time": job.time_limit,
+        "partition": site.partition or False,
+        "account": site.account or False,
+        "qos": site.qos or False,
+    }
+    if site.gpus_per_node:
+        gres = site.gres_style == "gres"
+        options["gres" if gres else "gpus-per-node"] = ("gpu:" if gres else "") + str(
+            site.gpus_per_node
+        )
+    return [
+        f"--{name}" if value is None else f"--{name}={shlex.quote(str(value))}"
+        for name, value in sorted(options.items())
+        if value is not False
+    ]
+
+
+def _slurm_part(job: JobTemplate, site: Site) -> str:
+    modules = "".join(f"module load {shlex.quote(m)}\n" for m in site.modules)
+    step = [
+        '--ntasks-per-node="$tasks" --kill-on-bad-exit=1',
+        *_container_options(site),
+        *_wrappers(site),
+        f'{_program(site)} {shlex.join(job.command)} "$@" &',
+    ]
+    return f"""\
+{modules}tasks=${{RANKS_PER_NODE:-${{SLURM_GPUS_ON_NODE:-1}}}}
+CLUSTERLAB_RUN_DIR=$("$CLUSTERLAB" runs create --name {job.name} --job "$SLURM_JOB_ID") || exit
+export CLUSTERLAB_RUN_DIR
+srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))" \\
+  {_CONTINUED.join(step)}
+step=$!
+trap 'kill -TERM "$step"' TERM # a time limit or scancel reaches the ranks, which keep what they have
+wait "$step"
+rc=$?
+while [ "$rc" -gt 128 ] && kill -0 "$step" 2>/dev/null; do
+  wait "$step"
+  rc=$?
+done
+exit "$rc"
+"""
+
+
+_CONTINUED = " \\\n  "
+
+
+def _container_options(site: Site) -> list[str]:
+    """What srun is told when pyxis starts the ranks in a container."""
+    if site.container_runtime != "pyxis":
+        return []
+    mounts = ",".join(site.container_mounts)
+    image = f"--container-image={shlex.quote(site.container_image)}"
+    return [image, *([f"--container-mounts={shlex.quote(mounts)}"] if mounts else [])]
+
+
+def _wrappers(site: Site) -> list[str]:
+    """Commands between srun and clusterlab: the shipped launcher, then the site's container."""
+    if site.container_runtime == "pyxis":
+        return []  # the launcher lies outside the image
+    launcher = '"$("$CLUSTERLAB" path slurm)/launch.sh"'
+    if site.container_runtime == "none":
+        return [launcher]
+    binds = "".join(f"--bind {shlex.quote(m)} " for m in site.container_mounts)
+    return [launcher, f"apptainer exec --nv {binds}{shlex.quote(site.container_image)}"]
+
+
+def _program(site: Site) -> str:
+    return (
+        '"$CLUSTERLAB"' if site.container_runtime == "none" else shlex.quote(site.container_program)
+    )
