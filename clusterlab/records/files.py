@@ -1,0 +1,81 @@
+"""Files that survive a crash: atomic replacement, and JSON documents with clear errors.
+
+Run directories lie on NFS and Lustre: no locks, only appends by one writer and atomic renames.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from clusterlab.core.errors import StorageError, UsageError
+
+FREE_SPACE = "free some space or choose another $CLUSTERLAB_RUNS; what was written stays readable"
+
+
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """The StorageError for an ``error`` met while writing ``path``."""
+    return StorageError(f"cannot write: {error.strerror or error}", where=str(path), fix=FREE_SPACE)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data``: a reader sees the old content or the new, never a mixture.
+
+    Raises StorageError; the old content is then untouched.
+    """
+    # Not in $TMPDIR: a rename is atomic only within one file system.
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise storage_error(path, error) from error
+
+
+def _sync_directory(folder: Path) -> None:
+    """Make a rename in ``folder`` survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write ``data`` as an indented JSON document, atomically."""
+    write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """The JSON document in ``path``. Raises UsageError naming the line at fault."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"not JSON: {error.msg}", where=f"{path}:{error.lineno}:{error.colno}"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError("not JSON: not UTF-8 text", where=str(path)) from None
+
+
+def check_schema(version: Any, newest: int, *, where: str) -> None:
+    """Refuse a ``version`` this clusterlab cannot read. Raises UsageError."""
+    if type(version) is not int or version < 1:
+        raise UsageError(
+            f"schema_version {version!r}", where=where, expected=f"a number from 1 to {newest}"
+        )
+    if version > newest:
+        raise UsageError(
+            f"written by a newer clusterlab (schema {version}; this one reads up to {newest})",
+            where=where,
+            fix="upgrade clusterlab",
+        )

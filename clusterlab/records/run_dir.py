@@ -1,0 +1,210 @@
+"""The run directory: created before ranks start, appended to by every attempt, readable years later.
+
+``create_run`` makes it, ``open_run`` reads it, ``start_attempt`` is what the process that is about to
+measure calls (once at first, again after a requeue). One writer per file: rank 0 writes run.json and
+records.jsonl, each rank its own samples and log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clusterlab.core.errors import UsageError
+from clusterlab.records.environment import allowed_environment, versions
+from clusterlab.records.files import read_json, write_json
+from clusterlab.records.run_info import Attempt, Context, RunInfo, info_from_json, info_to_json
+from clusterlab.records.samples import SamplesWriter
+from clusterlab.records.store import RECORDS, RecordsRead, RecordWriter, read_records
+
+RUN = "run.json"
+SAMPLES = "samples"
+LOGS = "logs"
+REPORT = "report.html"
+
+_NAME_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """A run directory on disk, as it was when it was opened."""
+
+    path: Path
+    info: RunInfo
+
+    @property
+    def attempt(self) -> int:
+        """The number of the latest attempt; 0 before the first."""
+        return len(self.info.attempts)
+
+    @property
+    def records_path(self) -> Path:
+        """records.jsonl."""
+        return self.path / RECORDS
+
+    @property
+    def samples_path(self) -> Path:
+        """The folder of the ranks' raw times."""
+        return self.path / SAMPLES
+
+    @property
+    def logs_path(self) -> Path:
+        """The folder of the ranks' output."""
+        return self.path / LOGS
+
+    @property
+    def report_path(self) -> Path:
+        """report.html."""
+        return self.path / REPORT
+
+    def writer(self) -> RecordWriter:
+        """The one writer of records.jsonl (rank 0's)."""
+        return RecordWriter(self.records_path)
+
+    def samples_writer(self, rank: int) -> SamplesWriter:
+        """The writer of ``rank``'s raw times."""
+        return SamplesWriter(self.samples_path, rank, self.attempt)
+
+    def records(self) -> RecordsRead:
+        """All rows measured so far."""
+        return read_records(self.path)
+
+
+def runs_root(environ: Mapping[str, str] | None = None) -> Path:
+    """Where runs are kept: ``$CLUSTERLAB_RUNS``, or ``runs`` under the current directory."""
+    return Path((os.environ if environ is None else environ).get("CLUSTERLAB_RUNS") or "runs")
+
+
+def create_run(
+    name: str,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    command: Sequence[str] | None = None,
+    planned_points: int | None = None,
+    root: Path | None = None,
+    now: datetime | None = None,
+) -> RunDir:
+    """Make ``<root>/<UTC>-<name>-<short id>/`` with run.json and empty folders for samples and logs.
+
+    ``configuration`` is the resolved configuration (plain data); ``command`` what to type to get it
+    (default: this process's command line). No attempt is started. Raises UsageError when the
+    directory cannot be made, StorageError when the disk refuses.
+    """
+    created = now or datetime.now(UTC)
+    root = runs_root() if root is None else root
+    slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:_NAME_LENGTH] or "run"
+    run_id = f"{created:%Y%m%dT%H%M%SZ}-{slug}-{secrets.token_hex(3)}"
+    path = root / run_id
+    try:
+        (path / SAMPLES).mkdir(parents=True)
+        (path / LOGS).mkdir()
+    except OSError as error:
+        raise UsageError(
+            f"cannot create a run directory: {error.strerror}",
+            where=str(path),
+            fix="set $CLUSTERLAB_RUNS to a directory that every rank can write",
+        ) from None
+    info = RunInfo(
+        run_id=run_id,
+        name=name,
+        created_utc=utc_text(created),
+        configuration=dict(configuration or {}),
+        planned_points=planned_points,
+        created_by=_this_process(command),
+        attempts=(),
+    )
+    run = RunDir(path.resolve(), info)
+    _write_info(run)
+    return run
+
+
+def open_run(path: Path | str) -> RunDir:
+    """The run in ``path``: a directory, or the name of one under ``$CLUSTERLAB_RUNS``. Only reads.
+
+    Raises UsageError when it is not a run directory, is damaged, or comes from a newer clusterlab.
+    """
+    folder = Path(path)
+    if not folder.exists() and (runs_root() / folder).is_dir():
+        folder = runs_root() / folder
+    if not folder.is_dir():
+        what = "not a directory" if folder.exists() else "no such run directory"
+        raise UsageError(
+            what, where=str(folder), expected=f"a directory with {RUN}, as clusterlab bench makes"
+        )
+    file = folder / RUN
+    if not file.is_file():
+        raise UsageError(f"not a run directory: holds no {RUN}", where=str(folder))
+    return RunDir(folder.resolve(), info_from_json(read_json(file), where=str(file)))
+
+
+def start_attempt(
+    run: RunDir, *, command: Sequence[str] | None = None, now: datetime | None = None
+) -> RunDir:
+    """Append an attempt to run.json (read afresh, replaced atomically) and return the run with it.
+
+    An earlier attempt that did not end stays as it is: that is what a killed job looks like.
+    """
+    run = open_run(run.path)
+    attempt = Attempt(
+        number=run.attempt + 1,
+        started_utc=utc_text(now or datetime.now(UTC)),
+        ended_utc=None,
+        exit_code=None,
+        context=_this_process(command),
+    )
+    return _with_attempts(run, (*run.info.attempts, attempt))
+
+
+def end_attempt(run: RunDir, exit_code: int, *, now: datetime | None = None) -> RunDir:
+    """Note in run.json that ``run``'s attempt ended with ``exit_code``."""
+    current = open_run(run.path)
+    ended = utc_text(now or datetime.now(UTC))
+    attempts = tuple(
+        replace(a, ended_utc=ended, exit_code=exit_code) if a.number == run.attempt else a
+        for a in current.info.attempts
+    )
+    return _with_attempts(current, attempts)
+
+
+def note_versions(run: RunDir, found: Mapping[str, str | None]) -> RunDir:
+    """Add to ``run``'s attempt the versions only a rank can know (the NCCL really loaded, the driver)."""
+    current = open_run(run.path)
+    attempts = tuple(
+        replace(a, context=replace(a.context, versions={**a.context.versions, **found}))
+        if a.number == run.attempt
+        else a
+        for a in current.info.attempts
+    )
+    return _with_attempts(current, attempts)
+
+
+def utc_text(moment: datetime) -> str:
+    """``moment`` as ISO 8601 in UTC, to the second: ``2026-11-29T21:54:00Z``."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _with_attempts(run: RunDir, attempts: tuple[Attempt, ...]) -> RunDir:
+    changed = RunDir(run.path, replace(run.info, attempts=attempts))
+    _write_info(changed)
+    return changed
+
+
+def _this_process(command: Sequence[str] | None) -> Context:
+    return Context(
+        command=tuple(sys.argv if command is None else command),
+        host=socket.gethostname(),
+        versions=versions(),
+        environment=allowed_environment(os.environ),
+    )
+
+
+def _write_info(run: RunDir) -> None:
+    write_json(run.path / RUN, info_to_json(run.info))

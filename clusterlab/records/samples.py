@@ -1,0 +1,163 @@
+"""samples/: raw times of every iteration, one compressed file per rank.
+
+A file is a sequence of gzip members, one per point and one JSON line each, so ``zcat`` reads it, a
+crash costs at most the point in flight, and a later attempt appends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.rows import SCHEMA_VERSION, Point
+from clusterlab.records.files import check_schema, storage_error
+from clusterlab.records.store import write_all
+from clusterlab.records.strict import check_value, checked
+
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class PointSamples:
+    """Times (µs) of every iteration of one point as one rank saw them, in order of execution."""
+
+    point: Point
+    rank: int
+    attempt: int
+    times_us: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesRead:
+    """What one rank's file holds. ``truncated``: it ends in half a member, which is left out."""
+
+    points: tuple[PointSamples, ...]
+    truncated: bool
+
+
+def samples_path(folder: Path, rank: int) -> Path:
+    """Where ``rank`` keeps its samples under ``folder``."""
+    return folder / f"rank-{rank:05d}.jsonl.gz"
+
+
+class SamplesWriter:
+    """Appends one rank's samples. The data reaches the kernel at once (it survives a killed process),
+    the disk when the kernel sees fit: samples are worth less than the fsync on every rank.
+    """
+
+    def __init__(self, folder: Path, rank: int, attempt: int) -> None:
+        """Open the file of ``rank`` under ``folder``; half a member left by a crash is cut off."""
+        self.path = samples_path(folder, rank)
+        self._rank = rank
+        self._attempt = attempt
+        try:
+            folder.mkdir(exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._end = _end_of_last_member(self.path)
+            os.ftruncate(self._fd, self._end)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+
+    def append(self, point: Point, times_us: Sequence[float]) -> None:
+        """Keep the times (µs) of ``point``, to the nanosecond. Raises StorageError."""
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "rank": self._rank,
+            "attempt": self._attempt,
+            "point": dataclasses.asdict(point),
+            "times_us": [round(float(t), 3) for t in times_us],
+        }
+        member = gzip.compress(json.dumps(data).encode() + b"\n", compresslevel=6, mtime=0)
+        try:
+            write_all(self._fd, member)
+        except OSError as error:
+            # Half a member would hide every later one.
+            os.ftruncate(self._fd, self._end)
+            raise storage_error(self.path, error) from error
+        self._end += len(member)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> SamplesWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_samples(path: Path) -> SamplesRead:
+    """All complete points of one rank's file. Raises UsageError for a file that is no such thing."""
+    try:
+        members = list(_members(path))
+        size = path.stat().st_size
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
+    points = tuple(
+        _parse(content, where=f"{path}: point {number}")
+        for number, (content, _) in enumerate(members, start=1)
+    )
+    end = members[-1][1] if members else 0
+    return SamplesRead(points, truncated=end < size)
+
+
+def _parse(member: bytes, *, where: str) -> PointSamples:
+    try:
+        data: Any = json.loads(member)
+    except ValueError:
+        raise UsageError("not JSON", where=where) from None
+    if not isinstance(data, dict):
+        raise UsageError("not a mapping", where=where)
+    check_schema(data.get("schema_version"), SCHEMA_VERSION, where=where)
+    fields = checked(data, PointSamples, where=where)
+    point = Point(**checked(fields["point"], Point, where=f"{where}: point"))
+    times_us = tuple(
+        check_value(f"times_us[{i}]", t, (float,), where=where)
+        for i, t in enumerate(fields["times_us"])
+    )
+    return PointSamples(**{**fields, "point": point, "times_us": times_us})
+
+
+def _end_of_last_member(path: Path) -> int:
+    return max((end for _, end in _members(path)), default=0)
+
+
+def _members(path: Path) -> Iterator[tuple[bytes, int]]:
+    """Every complete gzip member of ``path`` with the offset of its end; stops at the first torn one."""
+    with path.open("rb") as file:
+        waiting = b""
+        end = 0
+        while True:
+            gz = zlib.decompressobj(wbits=31)  # 31: one gzip member
+            content = b""
+            fed = 0
+            while not gz.eof:
+                chunk = waiting or file.read(_CHUNK_BYTES)
+                waiting = b""
+                if not chunk:
+                    return
+                fed += len(chunk)
+                try:
+                    content += gz.decompress(chunk)
+                except zlib.error:
+                    return
+            waiting = gz.unused_data
+            end += fed - len(waiting)
+            yield content, end

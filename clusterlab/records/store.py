@@ -1,0 +1,155 @@
+"""records.jsonl: one row a line, appended by one writer, readable after a crash at any byte."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.rows import Row
+from clusterlab.records.files import storage_error
+from clusterlab.records.schema import row_from_data, row_to_line
+
+RECORDS = "records.jsonl"
+
+
+class RecordWriter:
+    """Appends rows to ``path``; every row is on the disk when ``append`` returns.
+
+    One write and one fsync a row. The fsync is what makes a finished row survive a node that loses
+    power, and what makes NFS report a full disk at this row instead of at close; it costs 0.1 ms on a
+    local ext4 (measured, docs/decisions/004) and a few ms on NFS, outside every timed region.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for appending. A torn last line is ended first, so no row is glued to it."""
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._torn = not _ends_with_newline(self._fd)
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def append(self, row: Row) -> None:
+        """Write ``row``. Raises StorageError when it cannot be stored; earlier rows stay readable."""
+        line = row_to_line(row)
+        if self._torn:
+            line = b"\n" + line
+        self._torn = True
+        try:
+            write_all(self._fd, line)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+        self._torn = False
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _ends_with_newline(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of ``data``: a nearly full disk takes a part first and refuses the rest."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRead:
+    """What a records file holds.
+
+    ``truncated_tail``: the file ends in half a line (a crash, or a row being written right now).
+    ``warnings`` name every line that could not be read.
+    """
+
+    rows: tuple[Row, ...]
+    truncated_tail: bool
+    warnings: tuple[str, ...]
+
+
+def read_records(path: Path) -> RecordsRead:
+    """All complete rows of ``path``: a run directory, or its records.jsonl.
+
+    A file that is not there yet holds no rows. Half-written lines are skipped with a warning; a
+    complete line that is not a row of this schema is a UsageError naming the line.
+    """
+    file = path / RECORDS if path.is_dir() else path
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        if not path.is_dir():
+            raise UsageError("no such file", where=str(file)) from None
+        return RecordsRead((), False, ())
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(file)) from None
+    return parse_records(content, where=str(file))
+
+
+def parse_records(content: bytes, *, where: str) -> RecordsRead:
+    """The rows in ``content``; ``where`` names the file in messages."""
+    lines = content.split(b"\n")
+    rows: list[Row] = []
+    warnings: list[str] = []
+    truncated = False
+    foreign = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip(b"\0 \r\t"):
+            continue
+        try:
+            data = json.loads(line)
+        except ValueError:  # bad JSON or bad UTF-8: half a line
+            truncated = number == len(lines)
+            foreign += not line.lstrip().startswith(b"{")
+            place = "ends in half a line" if truncated else "half-written line skipped"
+            warnings.append(f"{where}:{number}: {place} (a crash or a full disk)")
+            continue
+        rows.append(row_from_data(data, where=f"{where}:{number}"))
+    if foreign and not rows:
+        raise UsageError(
+            "holds no row that can be read", where=where, expected="one JSON object a line"
+        )
+    return RecordsRead(tuple(rows), truncated, tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRows:
+    """One row per point. ``superseded`` counts the older rows of points measured more than once."""
+
+    rows: tuple[Row, ...]
+    superseded: int
+
+
+def latest_rows(rows: Iterable[Row]) -> LatestRows:
+    """The latest row of every point: highest attempt, then last written; in order of first sight."""
+    latest: dict[tuple[object, ...], Row] = {}
+    total = 0
+    for row in rows:
+        total += 1
+        key = (row.backend, *row.point.key)
+        known = latest.get(key)
+        if known is None or row.attempt >= known.attempt:
+            latest[key] = row
+    return LatestRows(tuple(latest.values()), total - len(latest))
