@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from clusterlab.core.placement import RankPlacement
+from clusterlab.core.placement import Placement, RankPlacement
 
 if TYPE_CHECKING:
     from clusterlab.cost.calibration import Calibration
     from clusterlab.topology.fabric import Fabric
+
+Issue = Literal["eager", "graph", "library"]
+"""How calls are issued: torch call by call, captured in a graph, or the library called directly (as
+nccl-tests does). Below about 1 MiB an eager loop measures the host's launch cost, not the fabric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +25,10 @@ class PredictRequest:
     """One point to predict.
 
     ``groups`` are the process groups that run the collective at the same time (one for a plain sweep),
-    each its ranks in ring order, placed on ``fabric``. ``size_bytes`` is nccl-tests' size.
-    ``overrides`` are library variables that force a choice (``NCCL_ALGO``, …). ``calibration`` is None
-    where only the fabric's own figures count.
+    each its ranks in ring order, placed on ``fabric`` (RankPlacement.device names the end point; see
+    topology.place). ``size_bytes`` is nccl-tests' size; ``op`` and ``root`` are None where they mean
+    nothing. ``overrides`` are library variables that force a choice (``NCCL_ALGO``, …).
+    ``calibration`` is None where only the fabric's own figures count.
     """
 
     fabric: Fabric
@@ -32,16 +37,26 @@ class PredictRequest:
     size_bytes: int
     dtype: str = "float32"
     op: str | None = "sum"
+    root: int | None = 0
     in_place: bool = False
     backend: str = "gloo"
+    issue: Issue = "eager"
     library_version: str | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     calibration: Calibration | None = None
 
 
+def one_group(placement: Placement) -> tuple[tuple[RankPlacement, ...], ...]:
+    """``groups`` for a plain sweep: all ranks, in rank order."""
+    return (placement.ranks,)
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What no schedule can beat on this fabric. ``limited_by`` names the cut or the latency."""
+    """What no schedule can beat on this fabric. ``limited_by`` names the cut or the latency.
+
+    ``busbw_GBps`` is infinite where nothing known limits the collective (time_us 0).
+    """
 
     time_us: float
     busbw_GBps: float
@@ -76,8 +91,22 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another way the library could have gone, and what it would take."""
+
+    algorithm: str
+    protocol: str | None
+    time_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says one point takes. ``time_us`` is never below ``bound.time_us``."""
+    """What the model says one point takes. ``time_us`` is never below ``bound.time_us``.
+
+    ``alternatives`` are the other algorithms × protocols the model weighed, fastest first. ``notes``
+    say what the reader must know: figures left out because they are unknown, a size outside what the
+    calibration saw.
+    """
 
     time_us: float
     algbw_GBps: float
@@ -88,3 +117,5 @@ class Prediction:
     bottleneck: Bottleneck
     interval: Interval | None
     provenance: tuple[Constant, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,218 @@
+"""The parts of a design: kinds of link, groups of devices, lines of wiring. Used by ``design.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import unknown
+from clusterlab.topology.fabric import (
+    DEVICE_KINDS,
+    LINK_CLASSES,
+    Device,
+    Link,
+    check_figures,
+)
+from clusterlab.topology.fields import at, flag, mapping, number, sequence, text, whole
+from clusterlab.topology.strict_yaml import Document, Path
+from clusterlab.topology.wiring import connect
+
+MAX_DEVICES = 200_000
+MAX_LINKS = 2_000_000
+
+_DEVICE_KEYS = (
+    "name",
+    "kind",
+    "count",
+    "model",
+    "numa",
+    "rail",
+    "plane",
+    "cores",
+    "memory_GiB",
+    "in_network",
+)
+_LINK_KEYS = (
+    "class",
+    "GBps",
+    "GBps_source",
+    "wire_GBps",
+    "wire_source",
+    "latency_us",
+    "latency_source",
+)
+_WIRING_KEYS = ("from", "to", "type", "multiplicity", "rail", "plane", "health", "one_way")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKind:
+    """One entry of a design's ``links``: the figures every cable of this kind has."""
+
+    link_class: str
+    GBps: float | None
+    GBps_source: str
+    wire_GBps: float | None
+    wire_source: str
+    latency_us: float | None
+    latency_source: str
+
+
+def limit(count: int, most: int, what: str, document: Document) -> None:
+    """Raise UsageError when a design asks for more than this program holds."""
+    if count > most:
+        raise UsageError(f"{count} {what}", where=document.file, expected=f"at most {most}")
+
+
+def link_kind(document: Document, name: str) -> LinkKind:
+    """The kind of link called ``name``; a figure that is given must have its source."""
+    path = ("links", name)
+    mapping(document, path, _LINK_KEYS)
+    link_class = text(document, (*path, "class"))
+    if link_class not in LINK_CLASSES:
+        raise unknown("link class", link_class, LINK_CLASSES, where=document.where(*path, "class"))
+    figures = {
+        field: number(document, (*path, field), required=field == "GBps")
+        for field in ("GBps", "wire_GBps", "latency_us")
+    }
+    check_figures(**figures, where=lambda field: document.where(*path, field))
+    sources = {
+        f"{stem}_source": _source(document, path, f"{stem}_source", figures[field])
+        for field, stem in (("GBps", "GBps"), ("wire_GBps", "wire"), ("latency_us", "latency"))
+    }
+    return LinkKind(link_class=link_class, **figures, **sources)  # type: ignore[arg-type]
+
+
+def _source(document: Document, path: Path, field: str, value: float | None) -> str:
+    source = text(document, (*path, field), default="")
+    if value is not None and not source:
+        raise UsageError(
+            f"a figure without its source: no {field}",
+            where=document.where(*path),
+            expected="where the number was read or how it was measured",
+        )
+    return source
+
+
+def device_groups(document: Document, path: Path, *, host: str | None) -> list[Device]:
+    """The devices of a ``devices`` list; each entry may stand for ``count`` of them."""
+    entries = sequence(document, path)
+    return [d for i in range(len(entries)) for d in _device_group(document, (*path, i), host)]
+
+
+def _device_group(document: Document, path: Path, host: str | None) -> list[Device]:
+    mapping(document, path, _DEVICE_KEYS)
+    name = text(document, (*path, "name"))
+    kind = text(document, (*path, "kind"))
+    if kind not in DEVICE_KINDS:
+        raise unknown("device kind", kind, DEVICE_KINDS, where=document.where(*path, "kind"))
+    count = whole(document, (*path, "count"), default=1)
+    limit(count, MAX_DEVICES, "devices", document)
+    need_number(name, count, where=document.where(*path, "name"))
+    memory = number(document, (*path, "memory_GiB"))
+    model = text(document, (*path, "model"), default="")
+    in_network = flag(document, (*path, "in_network"))
+    return [
+        Device(
+            name=name.replace("{i}", str(i)),
+            kind=kind,  # type: ignore[arg-type]  # one of DEVICE_KINDS, checked above
+            host=host,
+            model=model or None,
+            **{
+                field: per_instance(document, (*path, field), i, count)
+                for field in ("numa", "rail", "plane", "cores")
+            },
+            memory_bytes=None if memory is None else int(memory * (1 << 30)),
+            in_network=in_network,
+        )
+        for i in range(count)
+    ]
+
+
+def need_number(name: str, count: int, *, where: str) -> None:
+    """Raise UsageError when ``count`` things would share one name."""
+    if count > 1 and "{i}" not in name:
+        raise UsageError(
+            f"{count} of them would all be called {name!r}", where=where, expected="{i} in the name"
+        )
+
+
+def per_instance(document: Document, path: Path, i: int, count: int) -> int | None:
+    """A whole number for all, a list with one for each, or ``index``: the instance's own number."""
+    value = at(document, path)
+    if value is None or value == "unknown":
+        return None
+    if value == "index":
+        return i
+    if isinstance(value, list):
+        if len(value) != count:
+            raise UsageError(
+                f"{len(value)} entries for {count} devices", where=document.where(*path)
+            )
+        value = value[i]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(
+            f"{value!r}", where=document.where(*path), expected="a whole number, a list, or index"
+        )
+    return value
+
+
+def wired(
+    document: Document, path: Path, devices: Sequence[Device], kinds: Mapping[str, LinkKind]
+) -> list[Link]:
+    """The links of a ``links`` list of wirings among ``devices``."""
+    by_name = {d.name: d for d in devices}
+    links: list[Link] = []
+    for i in range(len(sequence(document, path))):
+        links += _wiring(document, (*path, i), by_name, kinds)
+        limit(len(links), MAX_LINKS, "links", document)
+    return links
+
+
+def _wiring(
+    document: Document, path: Path, by_name: Mapping[str, Device], kinds: Mapping[str, LinkKind]
+) -> list[Link]:
+    mapping(document, path, _WIRING_KEYS)
+    type_name = text(document, (*path, "type"))
+    if type_name not in kinds:
+        raise unknown("link type", type_name, kinds, where=document.where(*path, "type"))
+    kind = kinds[type_name]
+    health = number(document, (*path, "health"), default=1.0)
+    if health is None or not 0 <= health <= 1:
+        raise UsageError(
+            f"health is {health}",
+            where=document.where(*path, "health"),
+            expected="0 (down) to 1 (whole)",
+        )
+    multiplicity = whole(document, (*path, "multiplicity"), default=1)
+    pairs = connect(
+        list(by_name),
+        text(document, (*path, "from")),
+        text(document, (*path, "to")),
+        where_from=document.where(*path, "from"),
+        where_to=document.where(*path, "to"),
+        may_loop=kind.link_class == "memory",
+    )
+    if not flag(document, (*path, "one_way")):
+        pairs += [(b, a) for a, b in pairs if a != b]
+    figures = {f.name: getattr(kind, f.name) for f in fields(LinkKind)}
+    return [
+        Link(
+            src=a,
+            dst=b,
+            multiplicity=multiplicity,
+            health=health,
+            rail=_of_ends(document, path, "rail", by_name[a], by_name[b]),
+            plane=_of_ends(document, path, "plane", by_name[a], by_name[b]),
+            **figures,
+        )
+        for a, b in pairs
+    ]
+
+
+def _of_ends(document: Document, path: Path, field: str, a: Device, b: Device) -> int | None:
+    """A link's rail or plane: as written, else that of the end that has one."""
+    if at(document, (*path, field)) is not None:
+        return per_instance(document, (*path, field), 0, 1)
+    ends = [getattr(d, field) for d in (a, b) if getattr(d, field) is not None]
+    return ends[0] if ends else None
