@@ -54,7 +54,8 @@ def list_designs() -> list[str]:
 def load_fabric(name_or_path: str) -> Fabric:
     """The fabric of a shipped design (``h100-2``) or of a YAML file (anything with / or .yaml).
 
-    ``host`` is the host this runs on; the file of that name shows its form. Raises UsageError naming the file, the line and the field.
+    ``host`` is the host this runs on; the file of that name shows its form. Raises UsageError naming
+    the file, the line and the field.
     """
     path = Path(name_or_path)
     if path.suffix in (".yaml", ".yml") or "/" in name_or_path:
