@@ -48,21 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             prog_name="clusterlab",
             standalone_mode=False,
         )
-    except click.UsageError as error:
-        error.show()
-        return ExitCode.USAGE
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE
-    except click.Abort:
-        return 128 + signal.SIGINT
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # `clusterlab … | head`: the reader has what it wanted.
-        sys.stderr.close()
-        return 128 + signal.SIGPIPE
     except ClusterlabError as error:
         print(f"clusterlab: {error}", file=sys.stderr)
         return int(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # `clusterlab … | head`: the reader has what it wanted
+        sys.stderr.close()
+        return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else ExitCode.OK

@@ -1,0 +1,133 @@
+"""``clusterlab bench``: measure collectives, with nccl-tests' flags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = """Examples:
+
+  clusterlab bench all_reduce -b 8 -e 1M -f 4              local ranks over gloo, or this machine's GPUs
+
+  clusterlab bench all -b 1K -e 16M -d all -o all -g 8     everything the backend has
+
+  torchrun --nproc-per-node 8 -m clusterlab bench all_gather -b 8 -e 8G
+
+Exit codes: 0 fine, 1 wrong data or a full disk, 2 usage, 4 a rank died or a deadline passed, 128+n signal n.
+"""
+
+
+def bench(
+    collective: Annotated[
+        str,
+        typer.Argument(
+            help="all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, reduce, send_recv "
+            "(nccl-tests' spellings too), several with commas, or all."
+        ),
+    ],
+    begin: Annotated[
+        str | None, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1.5M, 1G.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("-e", "--maxbytes", help="Largest size.")] = None,
+    factor: Annotated[
+        float | None, typer.Option("-f", "--stepfactor", help="Multiply sizes by this (default 2).")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("-i", "--stepbytes", help="Or add this to each size.")
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option("-n", "--iters", help="Timed iterations per point.")
+    ] = 20,
+    warmup: Annotated[
+        int,
+        typer.Option("-w", "--warmup_iters", "--warmup-iters", help="Untimed iterations first."),
+    ] = 5,
+    check: Annotated[
+        int, typer.Option("-c", "--check", min=0, max=1, help="Check the data (1) or not (0).")
+    ] = 1,
+    op: Annotated[
+        str, typer.Option("-o", "--op", help="sum, prod, min, max, avg, several, or all.")
+    ] = "sum",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            "-d",
+            "--datatype",
+            help="float, half, bfloat16, int32, … (torch's or nccl-tests'), or all.",
+        ),
+    ] = "float",
+    root: Annotated[
+        int, typer.Option("-r", "--root", help="Root rank of broadcast and reduce.")
+    ] = 0,
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
+        ),
+    ] = None,
+    place: Annotated[
+        str, typer.Option("--place", help="out (of place), in (place) or both.")
+    ] = "both",
+    backend: Annotated[
+        str, typer.Option("--backend", help="auto (nccl with GPUs, else gloo), gloo or nccl.")
+    ] = "auto",
+    fabric: Annotated[
+        str | None,
+        typer.Option("--fabric", help="Predict on this design: a name of `topo list` or a file."),
+    ] = None,
+    deadline_s: Annotated[
+        float,
+        typer.Option("--deadline", "-T", help="Seconds one point may take before the job ends."),
+    ] = 300.0,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the run (default: the collective).")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON line per row on stdout instead of the table.")
+    ] = False,
+    strict_table: Annotated[
+        bool,
+        typer.Option(
+            "--nccl-tests", help="Print nccl-tests' columns only, for parsers that count."
+        ),
+    ] = False,
+    corrupt: Annotated[
+        str | None,
+        typer.Option(
+            "--corrupt", help="RANK:INDEX: spoil one received element, to see the check catch it."
+        ),
+    ] = None,
+) -> int:
+    """Measure collectives: nccl-tests' table, each point predicted before it is measured."""
+    from clusterlab.runs.bench import BenchRequest, run_bench
+
+    return run_bench(
+        BenchRequest(
+            collective_text=collective,
+            begin=begin,
+            end=end,
+            factor=factor,
+            step=step,
+            iterations=iterations,
+            warmup=warmup,
+            check=bool(check),
+            op_text=op,
+            dtype_text=dtype,
+            root=root,
+            ranks=ranks,
+            place=place,
+            backend=backend,
+            fabric=fabric,
+            deadline_s=deadline_s,
+            name=name,
+            as_json=as_json,
+            strict_table=strict_table,
+            corrupt=corrupt,
+        )
+    )
+
+
+def register(root: typer.Typer) -> None:
+    """Add this file's command to the root command."""
+    root.command("bench", epilog=_EXAMPLE)(bench)

@@ -1,0 +1,184 @@
+"""What a sweep will measure: from the options people type to the list of points, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from clusterlab.core.collectives import COLLECTIVES, collective, collectives, reduce_ops
+from clusterlab.core.dtypes import DTYPES, dtypes
+from clusterlab.core.errors import UsageError
+from clusterlab.core.rows import Point, make_point
+from clusterlab.core.sizes import format_size, parse_size, size_series
+
+DEFAULT_SIZES = {"gloo": ("1K", "16M"), "nccl": ("8", "8G")}
+"""Where a sweep begins and ends when -b and -e are not given: what the transport is good for."""
+
+Unsupported = Callable[[str, str, str | None], str | None]
+"""(collective, dtype, op) to the reason why the backend cannot do it, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepConfig:
+    """One sweep, fully resolved: what run.json keeps and what is needed to run it again.
+
+    ``sizes_bytes`` are the sizes asked for, before padding. ``in_place`` lists the places measured, in
+    order. ``chosen`` names what was typed rather than meant by ``all``: asking for what the backend
+    lacks is then an error, not a point left out.
+    """
+
+    collectives: tuple[str, ...]
+    sizes_bytes: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    ops: tuple[str, ...]
+    root: int
+    in_place: tuple[bool, ...]
+    iterations: int
+    warmup: int
+    check: bool
+    backend: str
+    deadline_s: float
+    fabric: str | None
+    chosen: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for run.json."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A combination that ``all`` asked for and the backend does not have."""
+
+    collective: str
+    dtype: str
+    op: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """The points of a sweep in the order they are measured, and what was left out."""
+
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def resolve_config(
+    *,
+    collective_text: str,
+    begin: str | None,
+    end: str | None,
+    factor: float | None,
+    step: str | None,
+    dtype_text: str,
+    op_text: str,
+    root: int,
+    place: str,
+    iterations: int,
+    warmup: int,
+    check: bool,
+    backend: str,
+    deadline_s: float,
+    fabric: str | None,
+) -> SweepConfig:
+    """A SweepConfig from what was typed (nccl-tests' grammar). Raises UsageError naming the option."""
+    for option, value, least in (("-n", iterations, 1), ("-w", warmup, 0), ("-r", root, 0)):
+        if value < least:
+            raise UsageError(f"{value}", where=option, expected=f"at least {least}")
+    if deadline_s <= 0:
+        raise UsageError(f"{deadline_s:g}", where="--deadline", expected="seconds above 0")
+    places = {"out": (False,), "in": (True,), "both": (False, True)}
+    if place not in places:
+        raise UsageError(f"{place!r}", where="--place", expected="out, in or both")
+    chosen = {
+        "collective": collective_text,
+        "dtype": dtype_text,
+        "op": op_text,
+    }
+    return SweepConfig(
+        collectives=tuple(c.name for c in collectives(collective_text)),
+        sizes_bytes=_sizes(begin, end, factor, step, backend),
+        dtypes=tuple(d.name for d in dtypes(dtype_text)),
+        ops=tuple(reduce_ops(op_text)),
+        root=root,
+        in_place=places[place],
+        iterations=iterations,
+        warmup=warmup,
+        check=check,
+        backend=backend,
+        deadline_s=deadline_s,
+        fabric=fabric,
+        chosen=tuple(k for k, text in chosen.items() if text.lower() != "all"),
+    )
+
+
+def _sizes(
+    begin: str | None, end: str | None, factor: float | None, step: str | None, backend: str
+) -> tuple[int, ...]:
+    first, last = DEFAULT_SIZES[backend]
+    low = parse_size(begin or first, where="-b")
+    # As one would expect of `-b 32M` alone: that size.
+    high = parse_size(end, where="-e") if end else max(low, parse_size(last))
+    if begin and not end and factor is None and step is None:
+        high = low
+    stride = parse_size(step, where="-i") if step is not None else None
+    if low < 1:
+        raise UsageError(format_size(low), where="-b", expected="at least 1 byte")
+    return tuple(size_series(low, high, factor=factor, step=stride))
+
+
+def make_plan(config: SweepConfig, world_size: int, unsupported: Unsupported) -> SweepPlan:
+    """Every point of the sweep for ``world_size`` ranks: collectives, then dtypes, ops, sizes, places.
+
+    Raises UsageError for a root that is no rank, and for a combination that was asked for by name and
+    that the backend does not have.
+    """
+    if config.root >= world_size:
+        raise UsageError(
+            f"root {config.root} of {world_size} ranks",
+            where="-r",
+            expected=f"0 to {world_size - 1}",
+        )
+    points: list[Point] = []
+    skipped: list[Skipped] = []
+    for name in config.collectives:
+        for element in config.dtypes:
+            for op in config.ops if collective(name).reduces else (None,):
+                reason = unsupported(name, element, op)
+                if reason is None:
+                    points += _points(config, name, element, op, world_size)
+                else:
+                    skipped.append(Skipped(name, element, op, reason))
+    _refuse_what_was_named(config, points, skipped)
+    return SweepPlan(tuple(points), tuple(skipped))
+
+
+def _points(
+    config: SweepConfig, name: str, element: str, op: str | None, world_size: int
+) -> list[Point]:
+    return [
+        make_point(
+            name, size, DTYPES[element], world_size, op=op, root=config.root, in_place=in_place
+        )
+        for size in config.sizes_bytes
+        for in_place in config.in_place
+    ]
+
+
+def _refuse_what_was_named(
+    config: SweepConfig, points: list[Point], skipped: list[Skipped]
+) -> None:
+    """Naming dtype and op is a request; so is a plan with nothing left in it."""
+    named = "dtype" in config.chosen and "op" in config.chosen
+    if skipped and (not points or (named and len(config.dtypes) == 1 and len(config.ops) == 1)):
+        first = skipped[0]
+        what = " ".join(w for w in (first.collective, first.dtype, first.op) if w)
+        raise UsageError(
+            f"{config.backend} has no {what}: {first.reason}",
+            where="-d/-o",
+            fix="leave it out, or use `-d all` and `-o all` for everything the backend has",
+        )
+    if not points:
+        raise UsageError("nothing to measure", expected=f"one of {', '.join(COLLECTIVES)}")
