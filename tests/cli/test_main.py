@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+import typer
+
+from clusterlab import __version__
+from clusterlab.cli.main import app, main
+
+HEAVY = ("torch", "pandas", "networkx", "scipy", "numpy", "submitit", "jinja2", "pynvml")
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every path of words that names a command."""
+    yield path
+    for name, sub in getattr(command, "commands", {}).items():
+        yield from commands(sub, (*path, name))
+
+
+PATHS = list(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Usage: clusterlab" in text
+    is_group = any(p[:-1] == path for p in PATHS if p)
+    assert is_group or "Example" in text
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from clusterlab.cli.main import main\n"
+        "assert main(['bench', '--help']) == 0\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.split() == ["clusterlab", __version__]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["bnech"], "bench"),
+        (["bench"], "COLLECTIVE"),
+        (["bench", "all_reduce", "--itres", "3"], "--iters"),
+        (["bench", "all_reduce", "-n", "many"], "-n"),
+        (["bench", "all_redcue"], "did you mean 'all_reduce'"),
+        (["bench", "all_reduce", "-d", "flaot"], "did you mean 'float"),
+        (["bench", "all_reduce", "-o", "summ"], "did you mean 'sum'"),
+        (["bench", "all_reduce", "-b", "8Q"], "-b: not a size: '8Q'"),
+        (["bench", "all_reduce", "-b", "8", "-e", "4"], "-b at most -e"),
+        (["bench", "all_reduce", "-n", "0"], "-n: 0; expected at least 1"),
+        (["bench", "broadcast", "-r", "9", "-g", "2"], "-r: root 9 of 2 ranks"),
+        (["bench", "all_reduce", "--place", "up"], "out, in or both"),
+        (["bench", "all_reduce", "--backend", "mpi"], "auto, gloo or nccl"),
+        (["path", "topologeis"], "did you mean 'topologies'"),
+    ],
+)
+def test_bad_usage_is_one_message_and_exit_code_2(
+    argv: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    err = capfd.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
