@@ -1,0 +1,226 @@
+"""Predictions beside measurements: how far apart, point by point, by collective and for a run.
+
+Verdicts come from the intervals of the predictions (``judge``). Wrong data outranks speed, slow
+outranks fast, and what could not be judged is never a pass.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterlab.core.findings import Verdict
+from clusterlab.core.rows import Row
+from clusterlab.verdict.judge import Judged, judge_row, miss_share, too_many_outside
+
+SIGNIFICANCE = 0.01
+"""Chance, for a whole run whose predictions are right, of calling it slow or fast all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The point whose prediction is furthest from its measurement, and by how much (signed, relative)."""
+
+    row: Row
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSummary:
+    """All points of one collective.
+
+    Errors are relative times, (predicted - measured) / measured: positive, the model is pessimistic.
+    ``median_error`` and ``p90_error`` are of absolute errors, ``bias`` is the median of signed ones;
+    None without a prediction. ``counts`` says how many points got which verdict. ``wrong`` counts wrong
+    elements, ``unchecked`` points whose data was not checked.
+    """
+
+    collective: str
+    points: int
+    predicted: int
+    median_error: float | None
+    p90_error: float | None
+    bias: float | None
+    wrong: int
+    unchecked: int
+    worst: Worst | None
+    counts: dict[Verdict, int]
+    judged: Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A whole run: its collectives in order of first measurement, and what can be said of all of them."""
+
+    summaries: tuple[CollectiveSummary, ...]
+    judged: Judged
+    counts: dict[Verdict, int]
+    points: int
+    wrong: int
+    unchecked: int
+
+
+def signed_error(row: Row) -> float | None:
+    """(predicted - measured) / measured time of ``row``; None without a prediction."""
+    if row.predicted_time_us is None or not row.time_us_loop > 0:
+        return None
+    return (row.predicted_time_us - row.time_us_loop) / row.time_us_loop
+
+
+def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Comparison:
+    """Summaries and verdicts of ``rows``, one row per point.
+
+    With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass.
+    """
+    rows = list(rows)
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.collective, []).append(row)
+    significance = SIGNIFICANCE / max(1, len(groups))  # Bonferroni: one test per collective
+    summaries = tuple(_summary(name, group, significance) for name, group in groups.items())
+    points = sum(s.points for s in summaries)
+    missing = max(0, planned_points - points) if planned_points is not None else 0
+    return Comparison(
+        summaries=summaries,
+        judged=_judge_run(rows, summaries, missing),
+        counts=_add_counts(s.counts for s in summaries),
+        points=points,
+        wrong=sum(s.wrong for s in summaries),
+        unchecked=sum(s.unchecked for s in summaries),
+    )
+
+
+def _summary(name: str, rows: Sequence[Row], significance: float) -> CollectiveSummary:
+    judged = [judge_row(row) for row in rows]
+    counts = {verdict: sum(j.verdict == verdict for j in judged) for verdict in Verdict}
+    errors = [(e, row) for row in rows if (e := signed_error(row)) is not None]
+    sizes = [abs(e) for e, _ in errors]
+    worst = max(errors, key=lambda pair: abs(pair[0]), default=None)
+    return CollectiveSummary(
+        collective=name,
+        points=len(rows),
+        predicted=len(errors),
+        median_error=statistics.median(sizes) if sizes else None,
+        p90_error=quantile(sizes, 0.9) if sizes else None,
+        bias=statistics.median(e for e, _ in errors) if errors else None,
+        wrong=sum(row.wrong or 0 for row in rows),
+        unchecked=sum(row.wrong is None for row in rows),
+        worst=Worst(worst[1], worst[0]) if worst else None,
+        counts=counts,
+        judged=_judge_group(rows, judged, counts, significance),
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest of ``values`` that at least ``share`` of them do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _judge_group(
+    rows: Sequence[Row],
+    judged: Sequence[Judged],
+    counts: dict[Verdict, int],
+    significance: float,
+) -> Judged:
+    if counts[Verdict.INVALID]:
+        return Judged(
+            Verdict.INVALID, f"{_of(counts[Verdict.INVALID], len(rows))} delivered wrong elements"
+        )
+    with_interval = [row for row, j in zip(rows, judged, strict=True) if _has_interval(j)]
+    for verdict, where in ((Verdict.SLOW, "slower"), (Verdict.FAST_UNEXPECTED, "faster")):
+        outside = counts[verdict]
+        if too_many_outside(outside, [miss_share(r) for r in with_interval], significance):
+            share = f"{_of(outside, len(with_interval))} {where} than expected"
+            return Judged(verdict, share)
+    if counts[Verdict.NO_VERDICT]:
+        why = next(j.reason for j in judged if j.verdict == Verdict.NO_VERDICT)
+        return Judged(
+            Verdict.NO_VERDICT,
+            f"{_of(counts[Verdict.NO_VERDICT], len(rows))} cannot be judged: {why}",
+        )
+    return Judged(Verdict.PASS, _pass_reason(rows))
+
+
+def _pass_reason(rows: Sequence[Row]) -> str:
+    inside = sum(judge_row(row).verdict == Verdict.PASS for row in rows)
+    unchecked = sum(row.wrong is None for row in rows)
+    reason = f"{_of(inside, len(rows))} within their intervals"
+    return f"{reason}; data of {unchecked} not checked" if unchecked else reason
+
+
+def _has_interval(judged: Judged) -> bool:
+    return judged.verdict in (Verdict.PASS, Verdict.SLOW, Verdict.FAST_UNEXPECTED)
+
+
+def _judge_run(rows: Sequence[Row], summaries: Sequence[CollectiveSummary], missing: int) -> Judged:
+    if not summaries:
+        return Judged(Verdict.NO_VERDICT, "nothing was measured")
+    for verdict in (Verdict.INVALID, Verdict.SLOW, Verdict.FAST_UNEXPECTED):
+        named = [s for s in summaries if s.judged.verdict == verdict]
+        if named:
+            return Judged(verdict, _named(named))
+    if missing:
+        return Judged(Verdict.NO_VERDICT, f"{missing} planned points were not measured")
+    unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]
+    if unjudged:
+        return Judged(Verdict.NO_VERDICT, _named(unjudged))
+    return Judged(Verdict.PASS, _pass_reason(rows))
+
+
+def _named(summaries: Sequence[CollectiveSummary]) -> str:
+    return "; ".join(f"{s.collective}: {s.judged.reason}" for s in summaries)
+
+
+def _add_counts(parts: Iterable[dict[Verdict, int]]) -> dict[Verdict, int]:
+    total = dict.fromkeys(Verdict, 0)
+    for part in parts:
+        for verdict, count in part.items():
+            total[verdict] += count
+    return total
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole} points"
+
+
+def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
+    """Plain data: verdict, counts, and one entry per collective."""
+    return {
+        "verdict": comparison.judged.verdict.value,
+        "reason": comparison.judged.reason,
+        "points": comparison.points,
+        "wrong": comparison.wrong,
+        "unchecked": comparison.unchecked,
+        "counts": {v.value: n for v, n in comparison.counts.items()},
+        "collectives": [_summary_to_json(s) for s in comparison.summaries],
+    }
+
+
+def _summary_to_json(summary: CollectiveSummary) -> dict[str, Any]:
+    worst = summary.worst
+    return {
+        "collective": summary.collective,
+        "verdict": summary.judged.verdict.value,
+        "reason": summary.judged.reason,
+        "points": summary.points,
+        "predicted": summary.predicted,
+        "median_error": summary.median_error,
+        "p90_error": summary.p90_error,
+        "bias": summary.bias,
+        "wrong": summary.wrong,
+        "unchecked": summary.unchecked,
+        "counts": {v.value: n for v, n in summary.counts.items()},
+        "worst": {
+            "size_bytes": worst.row.size_bytes,
+            "dtype": worst.row.dtype,
+            "op": worst.row.op,
+            "in_place": worst.row.in_place,
+            "error": worst.error,
+        }
+        if worst
+        else None,
+    }
