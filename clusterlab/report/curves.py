@@ -1,0 +1,93 @@
+"""Rows arranged for reading: a curve per collective, dtype, operator and root; out-of-place and in-place
+halves of a size side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clusterlab.core.findings import Verdict
+from clusterlab.core.rows import Row
+from clusterlab.verdict.judge import Judged, judge_row
+
+_GRAVITY = (
+    Verdict.INVALID,
+    Verdict.SLOW,
+    Verdict.FAST_UNEXPECTED,
+    Verdict.NO_VERDICT,
+    Verdict.PASS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """One size of a curve: its out-of-place and its in-place row, of which at least one is there."""
+
+    out_of_place: Row | None
+    in_place: Row | None
+
+    @property
+    def first(self) -> Row:
+        """The out-of-place row, or the in-place one where it alone was measured."""
+        row = self.out_of_place or self.in_place
+        assert row is not None
+        return row
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that are there."""
+        return tuple(r for r in (self.out_of_place, self.in_place) if r is not None)
+
+    @property
+    def judged(self) -> Judged:
+        """The graver of the two verdicts."""
+        return min(
+            (judge_row(r) for r in self.rows), key=lambda judged: _GRAVITY.index(judged.verdict)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """All sizes of one collective with one dtype, operator and root, ascending."""
+
+    collective: str
+    dtype: str
+    op: str | None
+    root: int | None
+    world_size: int
+    backend: str
+    sizes: tuple[Halves, ...]
+
+    @property
+    def title(self) -> str:
+        """``all_reduce float32 sum, 4 ranks, gloo``."""
+        words = " ".join(w for w in (self.collective, self.variant) if w)
+        ranks = "1 rank" if self.world_size == 1 else f"{self.world_size} ranks"
+        return f"{words}, {ranks}, {self.backend}"
+
+    @property
+    def variant(self) -> str:
+        """What tells it from other curves of its collective: ``float32 sum root 2``."""
+        root = f"root {self.root}" if self.root else ""
+        return " ".join(w for w in (self.dtype, self.op or "", root) if w)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All its rows."""
+        return tuple(row for halves in self.sizes for row in halves.rows)
+
+
+def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
+    """``rows`` (one per point) as curves, in order of first measurement."""
+    groups: dict[tuple[str, str, str | None, int | None, int, str], dict[int, dict[bool, Row]]] = {}
+    for row in rows:
+        key = (row.collective, row.dtype, row.op, row.root, row.world_size, row.backend)
+        groups.setdefault(key, {}).setdefault(row.requested_bytes, {})[row.in_place] = row
+    return tuple(
+        Curve(
+            *key,
+            tuple(Halves(half.get(False), half.get(True)) for _, half in sorted(sizes.items())),
+        )
+        for key, sizes in groups.items()
+    )

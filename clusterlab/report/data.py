@@ -1,0 +1,72 @@
+"""Everything a report shows, gathered once: run.json, rows, placement, fabric, findings, comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterlab.core.findings import Finding
+from clusterlab.core.placement import Placement
+from clusterlab.core.rows import Row
+from clusterlab.records.documents import (
+    FabricReference,
+    read_fabric,
+    read_findings,
+    read_placement,
+)
+from clusterlab.records.run_dir import RunDir
+from clusterlab.records.store import latest_rows
+from clusterlab.verdict.compare import Comparison, compare
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
+    sentences about what is missing or odd (unreadable lines, points measured twice, no end).
+    """
+
+    run: RunDir
+    rows: tuple[Row, ...]
+    comparison: Comparison
+    placement: Placement | None
+    fabric: FabricReference | None
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def load(run: RunDir) -> ReportData:
+    """Read and compare ``run``. Raises UsageError when one of its files is damaged."""
+    records = run.records()
+    latest = latest_rows(records.rows)
+    comparison = compare(latest.rows, planned_points=run.info.planned_points)
+    return ReportData(
+        run=run,
+        rows=latest.rows,
+        comparison=comparison,
+        placement=read_placement(run.path),
+        fabric=read_fabric(run.path),
+        findings=read_findings(run.path),
+        notes=(*_notes(run, len(latest.rows), latest.superseded), *records.warnings),
+    )
+
+
+def _notes(run: RunDir, points: int, superseded: int) -> list[str]:
+    attempts = run.info.attempts
+    planned = run.info.planned_points
+    notes = []
+    if not attempts:
+        notes.append("No attempt was started: the run directory was made, nothing was measured.")
+    elif attempts[-1].ended_utc is None:
+        notes.append(
+            f"Attempt {attempts[-1].number} has not ended: it is still running, or was killed."
+        )
+    elif attempts[-1].exit_code:
+        notes.append(
+            f"Attempt {attempts[-1].number} ended with exit code {attempts[-1].exit_code}."
+        )
+    if planned is not None and points < planned:
+        notes.append(f"{points} of {planned} planned points were measured.")
+    if superseded:
+        notes.append(
+            f"{superseded} points were measured again by a later attempt; the latest counts."
+        )
+    return notes

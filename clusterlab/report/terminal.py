@@ -1,0 +1,154 @@
+"""The comparison for a terminal: measured beside predicted and bound, at most 100 columns wide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TextIO
+
+from clusterlab.core.findings import Verdict
+from clusterlab.core.sizes import human_size
+from clusterlab.records.schema import jsonable
+from clusterlab.report.curves import Curve, Halves, curves
+from clusterlab.report.data import ReportData
+from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.text import plain
+from clusterlab.verdict.compare import Comparison, comparison_to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH = 100
+
+_STYLES = {
+    Verdict.PASS: "green",
+    Verdict.SLOW: "bold yellow",
+    Verdict.FAST_UNEXPECTED: "cyan",
+    Verdict.NO_VERDICT: "dim",
+    Verdict.INVALID: "bold red",
+}
+
+
+def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
+    """Print verdict, one table per curve, and the summary by collective, on ``file`` (stdout).
+
+    Colour only on a terminal; a pipe gets the same text, 100 columns wide.
+    """
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=min(WIDTH, console.width) if console.is_terminal else WIDTH,
+    )
+    _print_head(console, data)
+    for curve in curves(data.rows):
+        console.print(_curve_table(curve))
+    if data.comparison.summaries:
+        console.print(_summary_table(data.comparison))
+    _print_findings(console, data)
+
+
+def comparison_data(data: ReportData) -> dict[str, Any]:
+    """What ``print_comparison`` shows, as plain data: run, comparison, notes, findings and all rows."""
+    return {
+        "run_id": data.run.info.run_id,
+        "path": str(data.run.path),
+        **comparison_to_json(data.comparison),
+        "notes": list(data.notes),
+        "findings": [f.to_json() for f in data.findings],
+        "rows": [jsonable(row) for row in data.rows],
+    }
+
+
+def _print_head(console: Console, data: ReportData) -> None:
+    from rich.text import Text
+
+    judged = data.comparison.judged
+    console.print(plain(data.run.info.run_id))
+    console.print(
+        Text.assemble((judged.verdict.value, _STYLES[judged.verdict]), f": {judged.reason}")
+    )
+    for note in data.notes:
+        console.print(f"note: {plain(note)}")
+
+
+def _table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(
+        title=Text(plain(title)),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+
+
+def _curve_table(curve: Curve) -> Table:
+    table = _table(curve.title)
+    table.add_column("size", justify="right", no_wrap=True)
+    for name in ("time us", "busbw GB/s", "in place", "predicted", "bound", "ratio"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for halves in curve.sizes:
+        verdict = halves.judged.verdict
+        table.add_row(*_cells(halves), verdict.value, style=_row_style(verdict))
+    return table
+
+
+def _cells(halves: Halves) -> list[str]:
+    row, other = halves.first, halves.in_place
+    return [
+        human_size(row.size_bytes) + ("*" if row.padded else ""),
+        three_digits(row.time_us_loop),
+        three_digits(halves.out_of_place.busbw_GBps) if halves.out_of_place else NOT_KNOWN,
+        three_digits(other.busbw_GBps) if other else NOT_KNOWN,
+        three_digits(row.predicted_busbw_GBps),
+        three_digits(row.bound_busbw_GBps),
+        ratio(row.ratio),
+    ]
+
+
+def _row_style(verdict: Verdict) -> str | None:
+    return None if verdict == Verdict.PASS else _STYLES[verdict]
+
+
+def _summary_table(comparison: Comparison) -> Table:
+    table = _table("Predicted against measured time, by collective")
+    table.add_column("collective", no_wrap=True)
+    for name in ("points", "median", "p90", "bias", "wrong", "slow", "fast"):
+        table.add_column(name, justify="right")
+    table.add_column("worst")
+    table.add_column("verdict", no_wrap=True)
+    for s in comparison.summaries:
+        worst = NOT_KNOWN
+        if s.worst:
+            worst = f"{percent(s.worst.error, signed=True)} at {human_size(s.worst.row.size_bytes)}"
+        table.add_row(
+            s.collective,
+            str(s.points),
+            percent(s.median_error),
+            percent(s.p90_error),
+            percent(s.bias, signed=True),
+            str(s.wrong) + (f" ({s.unchecked} unchecked)" if s.unchecked else ""),
+            str(s.counts[Verdict.SLOW]),
+            str(s.counts[Verdict.FAST_UNEXPECTED]),
+            worst,
+            s.judged.verdict.value,
+            style=_row_style(s.judged.verdict),
+        )
+    return table
+
+
+def _print_findings(console: Console, data: ReportData) -> None:
+    for finding in data.findings:
+        ranks = f" ranks {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
+        console.print(f"{finding.severity.value}: {plain(finding.code)}{ranks}")
+        for line in finding.evidence:
+            console.print(f"  {plain(line)}")
+        console.print(f"  fix: {plain(finding.fix)}")

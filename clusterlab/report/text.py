@@ -1,0 +1,22 @@
+"""Text from elsewhere (host names, command lines, findings) made safe to show."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# ECMA-48 control sequences: CSI …, OSC … BEL or ST, and single escapes.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
+
+# Cc: control characters. Cf: invisible formatting, among them the marks that reverse reading order.
+# Cs: halves of surrogate pairs, which no encoder accepts.
+_UNSHOWN = {"Cc", "Cf", "Cs"}
+
+
+def plain(text: str) -> str:
+    """``text`` on one line without escape sequences, control, bidi and surrogate characters."""
+    kept = (
+        " " if c in "\t\r\n" else "" if unicodedata.category(c) in _UNSHOWN else c
+        for c in _ESCAPES.sub("", text)
+    )
+    return "".join(kept)
