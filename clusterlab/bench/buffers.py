@@ -1,0 +1,79 @@
+"""One rank's send and receive buffers, laid out as nccl-tests lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterlab.core.collectives import BufferShape, buffer_shape
+from clusterlab.core.dtypes import DTYPES
+from clusterlab.core.rows import Point
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Flat tensors of the point's dtype. Out of place they do not overlap.
+
+    In place (nccl-tests' ``sendInplaceOffset`` and ``recvInplaceOffset``): all_gather sends the rank's
+    own slice of the receive buffer, reduce_scatter receives into the rank's own slice of the send
+    buffer, every other collective has one buffer for both.
+    """
+
+    send: torch.Tensor
+    recv: torch.Tensor
+
+
+def shape_of(point: Point) -> BufferShape:
+    """Elements of the point's buffers."""
+    return buffer_shape(
+        point.collective, point.requested_bytes, DTYPES[point.dtype], point.world_size
+    )
+
+
+def block_bytes(point: Point) -> tuple[int, int]:
+    """Bytes of the one or two memory blocks that one rank needs for ``point`` (second 0 in place)."""
+    shape = shape_of(point)
+    width = DTYPES[point.dtype].bytes
+    if point.in_place:
+        return max(shape.send_elements, shape.recv_elements) * width, 0
+    return shape.send_elements * width, shape.recv_elements * width
+
+
+class Arena:
+    """Memory for the largest of many points, allocated once and used by all of them in turn.
+
+    As in nccl-tests: no allocation and no page fault falls between two sizes of a sweep.
+    """
+
+    def __init__(self, points: Iterable[Point], device: torch.device) -> None:
+        """Allocate on ``device``. The points' size must have been checked against its memory."""
+        import torch
+
+        blocks = [block_bytes(point) for point in points]
+        self._first = torch.empty(
+            max((b[0] for b in blocks), default=0), dtype=torch.uint8, device=device
+        )
+        self._second = torch.empty(
+            max((b[1] for b in blocks), default=0), dtype=torch.uint8, device=device
+        )
+
+    def buffers(self, point: Point, rank: int) -> Buffers:
+        """The buffers of ``rank`` for ``point``; their contents are whatever was there before."""
+        import torch
+
+        shape = shape_of(point)
+        first_bytes, second_bytes = block_bytes(point)
+        kind: torch.dtype = getattr(torch, point.dtype)
+        first = self._first[:first_bytes].view(kind)
+        if not point.in_place:
+            return Buffers(first, self._second[:second_bytes].view(kind))
+        own = slice(rank * shape.count, (rank + 1) * shape.count)
+        if point.collective == "all_gather":
+            return Buffers(first[own], first)
+        if point.collective == "reduce_scatter":
+            return Buffers(first, first[own])
+        return Buffers(first, first)

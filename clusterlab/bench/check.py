@@ -1,0 +1,205 @@
+"""The data check: every received element against what it must be, counted over all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterlab.bench.buffers import Buffers
+from clusterlab.bench.control import Control
+from clusterlab.bench.data import PERIOD, Expected, reduced, sent
+from clusterlab.bench.ops import Operation
+from clusterlab.core.dtypes import DTYPES
+from clusterlab.core.rows import Point, WrongElement
+
+if TYPE_CHECKING:
+    import torch
+
+_BLOCK_ELEMENTS = 1 << 21
+"""Compared at a time: bounds the memory of the check's temporaries (float64 differences)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a receive buffer: ``length`` elements from ``offset`` on.
+
+    It must hold the data of rank ``source`` from that rank's index ``start`` on; ``source`` None means
+    the reduction of all ranks' data.
+    """
+
+    offset: int
+    length: int
+    source: int | None
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """Wrong elements over all ranks, and the first of the lowest rank that has any."""
+
+    wrong: int
+    first: WrongElement | None
+
+
+def checkable(point: Point) -> bool:
+    """Whether the point's result is defined.
+
+    In place, all_to_all and send_recv read and write the same memory at once; nccl-tests reports N/A
+    for both.
+    """
+    return not (point.in_place and point.collective in ("all_to_all", "send_recv"))
+
+
+def expected_segments(point: Point, rank: int) -> list[Segment]:
+    """What ``rank`` must have received; empty for ranks that receive nothing (reduce, not the root)."""
+    n, count = point.world_size, point.count
+    if point.collective in ("all_gather", "all_to_all"):
+        start = rank * count if point.collective == "all_to_all" else 0
+        return [Segment(source * count, count, source, start) for source in range(n)]
+    if point.collective == "reduce" and rank != point.root:
+        return []
+    whole = {
+        "all_reduce": Segment(0, count, None, 0),
+        "reduce": Segment(0, count, None, 0),
+        "reduce_scatter": Segment(0, count, None, rank * count),
+        "broadcast": Segment(0, count, point.root, 0),
+        "send_recv": Segment(0, count, (rank - 1) % n, 0),
+    }
+    return [whole[point.collective]]
+
+
+def reset(point: Point, buffers: Buffers, rank: int) -> None:
+    """Poison what is to be received and write the rank's data into what it sends.
+
+    The poison is NaN or the dtype's largest integer, which no expectation contains: an element that
+    nobody writes is wrong. In place the data overwrites the poison where the buffers overlap. Only the
+    root of a broadcast has data.
+    """
+    import torch
+
+    kind = DTYPES[point.dtype]
+    poison = kind.max_exact_int if kind.kind == "int" else torch.nan
+    buffers.recv.fill_(poison)
+    if point.collective != "broadcast" or rank == point.root:
+        fill(buffers.send, sent(rank, point.world_size, point.dtype, point.op))
+
+
+def fill(buffer: torch.Tensor, period: torch.Tensor) -> None:
+    """Write ``period`` over and over into ``buffer``."""
+    period = period.to(buffer.device)
+    whole = buffer.numel() // PERIOD
+    buffer[: whole * PERIOD].view(whole, PERIOD).copy_(period.expand(whole, PERIOD))
+    rest = buffer[whole * PERIOD :]
+    rest.copy_(period[: rest.numel()])
+
+
+def check_point(
+    point: Point,
+    buffers: Buffers,
+    operation: Operation,
+    rank: int,
+    control: Control,
+    *,
+    corrupt: tuple[int, int] | None = None,
+) -> CheckOutcome | None:
+    """Run the collective once on fresh data and check every element; None where nothing is defined.
+
+    A collective call. ``corrupt``: see BenchOptions.
+    """
+    reset(point, buffers, rank)
+    operation.stage()
+    control.barrier()  # nobody sends into a buffer that is still being poisoned
+    operation.call()
+    control.barrier()
+    if not checkable(point):
+        return None
+    if corrupt is not None and corrupt[0] == rank:
+        _corrupt(buffers.recv, corrupt[1])
+    wrong, index, expected, got = _check_rank(point, buffers.recv, rank)
+    everyone = control.gather([wrong, index, expected, got])
+    first = next(
+        (WrongElement(r, int(row[1]), row[2], row[3]) for r, row in enumerate(everyone) if row[0]),
+        None,
+    )
+    return CheckOutcome(int(sum(row[0] for row in everyone)), first)
+
+
+def _corrupt(buffer: torch.Tensor, index: int) -> None:
+    """Replace one element by a value that is never expected there."""
+    import torch
+
+    element = buffer[index : index + 1]
+    other = element.to(torch.float64) + 3 if element.is_floating_point() else element + 3
+    element.copy_(other)
+
+
+def _check_rank(point: Point, recv: torch.Tensor, rank: int) -> tuple[float, float, float, float]:
+    """Number of wrong elements on this rank; index, expected and got of the first."""
+    wrong, first = 0, None
+    for segment in expected_segments(point, rank):
+        part = recv[segment.offset : segment.offset + segment.length]
+        count, found = compare(part, _expected(point, segment.source), segment.start)
+        wrong += count
+        if first is None and found is not None:
+            first = (float(segment.offset + found[0]), found[1], found[2])
+    return (float(wrong), *(first or (-1.0, 0.0, 0.0)))
+
+
+def _expected(point: Point, source: int | None) -> Expected:
+    if source is None:
+        return reduced(point.world_size, point.dtype, point.op or "sum")
+    return Expected(sent(source, point.world_size, point.dtype, None))
+
+
+def compare(
+    got: torch.Tensor, expected: Expected, start: int
+) -> tuple[int, tuple[int, float, float] | None]:
+    """Wrong elements of ``got`` where element i must match index (start + i) of the periodic ``expected``.
+
+    Returns their number, and (i, expected, got) of the first. NaN is always wrong.
+    """
+    shift = start % PERIOD
+    values = _comparable(expected.values).roll(-shift).to(got.device)
+    tolerance = expected.tolerance
+    if tolerance is not None:
+        tolerance = tolerance.roll(-shift).to(got.device)
+    wrong, first = 0, None
+    step = max(1, _BLOCK_ELEMENTS // PERIOD) * PERIOD
+    for begin in range(0, got.numel(), step):
+        block = _comparable(got[begin : begin + step])
+        bad = _differs(block, values, tolerance)
+        count = int(bad.sum())
+        wrong += count
+        if count and first is None:
+            i = int(bad.nonzero()[0])
+            first = (begin + i, float(values[i % PERIOD]), float(block[i]))
+    return wrong, first
+
+
+def _comparable(values: torch.Tensor) -> torch.Tensor:
+    """fp8 as float32 (torch does not compare fp8); everything else as it is."""
+    import torch
+
+    return (
+        values.to(torch.float32)
+        if values.dtype.itemsize == 1 and values.is_floating_point()
+        else values
+    )
+
+
+def _differs(
+    block: torch.Tensor, values: torch.Tensor, tolerance: torch.Tensor | None
+) -> torch.Tensor:
+    """True where ``block`` differs from ``values``, repeated, by more than ``tolerance``."""
+    import torch
+
+    whole = block.numel() // PERIOD * PERIOD
+    parts = []
+    for part in (block[:whole].view(-1, PERIOD), block[whole:]):
+        width = part.shape[-1]
+        if tolerance is None:
+            parts.append(part != values[:width])
+        else:
+            error = (part.to(torch.float64) - values[:width]).abs_()
+            parts.append(~(error <= tolerance[:width]))  # so that NaN differs
+    return torch.cat([part.flatten() for part in parts])

@@ -1,0 +1,120 @@
+"""The seven collectives as torch.distributed calls on given buffers.
+
+torch's all_reduce, broadcast and reduce know only one buffer. Their out-of-place points run on the
+receive buffer, which ``stage`` fills from the send buffer outside the timing: so the time is the
+collective's, as in nccl-tests, and not that of a local copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clusterlab.bench.buffers import Buffers
+from clusterlab.core.rows import Point
+
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``call`` runs the collective once and, on CPU, returns when it is done.
+
+    ``stage`` must run before a call whose result is to be checked.
+    """
+
+    call: Call
+    stage: Call
+
+
+def bind(point: Point, buffers: Buffers, rank: int) -> Operation:
+    """The collective of ``point`` on ``buffers``, over the default process group."""
+    call = _BINDERS[point.collective](point, buffers, rank)
+    one_buffer = point.collective in ("all_reduce", "broadcast", "reduce")
+    sends = point.collective != "broadcast" or rank == point.root
+    if one_buffer and sends and not point.in_place:
+        return Operation(call, lambda: buffers.recv.copy_(buffers.send))
+    return Operation(call, lambda: None)
+
+
+def _torch_op(point: Point) -> Any:
+    import torch.distributed as dist
+
+    return {
+        "sum": dist.ReduceOp.SUM,
+        "prod": dist.ReduceOp.PRODUCT,
+        "min": dist.ReduceOp.MIN,
+        "max": dist.ReduceOp.MAX,
+        "avg": dist.ReduceOp.AVG,
+    }[point.op or "sum"]
+
+
+def _all_reduce(point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    op = _torch_op(point)
+    return lambda: dist.all_reduce(buffers.recv, op)
+
+
+def _reduce_scatter(point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    op = _torch_op(point)
+    # torch 2.13 renamed reduce_scatter_tensor and all_gather_into_tensor and warns about the old names
+    function = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    return lambda: function(buffers.recv, buffers.send, op)
+
+
+def _all_gather(_point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    function = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    return lambda: function(buffers.recv, buffers.send)
+
+
+def _all_to_all(_point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    return lambda: dist.all_to_all_single(buffers.recv, buffers.send)
+
+
+def _broadcast(point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    return lambda: dist.broadcast(buffers.recv, point.root or 0)
+
+
+def _reduce(point: Point, buffers: Buffers, _rank: int) -> Call:
+    import torch.distributed as dist
+
+    op = _torch_op(point)
+    return lambda: dist.reduce(buffers.recv, point.root or 0, op)
+
+
+def _send_recv(point: Point, buffers: Buffers, rank: int) -> Call:
+    """A ring shift, as nccl-tests' sendrecv: send to rank+1 while receiving from rank-1."""
+    import torch.distributed as dist
+
+    n = point.world_size
+    pair = [
+        dist.P2POp(dist.isend, buffers.send, (rank + 1) % n),
+        dist.P2POp(dist.irecv, buffers.recv, (rank - 1) % n),
+    ]
+
+    def shift() -> None:
+        for work in dist.batch_isend_irecv(pair):
+            work.wait()
+
+    return shift
+
+
+_BINDERS: dict[str, Callable[[Point, Buffers, int], Call]] = {
+    "all_reduce": _all_reduce,
+    "reduce_scatter": _reduce_scatter,
+    "all_gather": _all_gather,
+    "all_to_all": _all_to_all,
+    "broadcast": _broadcast,
+    "reduce": _reduce,
+    "send_recv": _send_recv,
+}

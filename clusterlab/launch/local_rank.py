@@ -1,0 +1,143 @@
+"""The child's side of a local launch: what a forked process does to become one rank."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from clusterlab.core.errors import ClusterlabError
+from clusterlab.launch.identity import RankIdentity
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
+
+OpenStore = Callable[[float], "Store"]
+"""Opens the job's store; the argument is the timeout in seconds of waiting for other ranks."""
+
+RankMain = Callable[[RankIdentity, OpenStore], int]
+"""What a rank runs; its result is the rank's exit code."""
+
+LOOPBACK = "127.0.0.1"
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def store_opener(identity: RankIdentity, listening: socket.socket) -> OpenStore:
+    """A function that opens the job's TCPStore on ``listening``, the launcher's socket.
+
+    The launcher bound the socket before it forked, so no other process can take the port between
+    choosing and using it. Rank 0 serves the store on it; the others connect.
+    """
+    port = listening.getsockname()[1]
+
+    def open_store(timeout_s: float) -> Store:
+        from torch.distributed import TCPStore
+
+        serves = identity.rank == 0
+        return TCPStore(
+            LOOPBACK,
+            port,
+            identity.world_size,
+            serves,
+            timeout=timedelta(seconds=timeout_s),
+            wait_for_workers=False,
+            # the store closes the descriptor it is given
+            master_listen_fd=listening.detach() if serves else None,
+        )
+
+    if identity.rank != 0:
+        listening.close()
+    return open_store
+
+
+def become_rank(
+    identity: RankIdentity,
+    rank_main: RankMain,
+    *,
+    parent_pid: int,
+    listening: socket.socket,
+    report_fd: int,
+    output_fd: int | None,
+) -> NoReturn:
+    """Run ``rank_main`` in this freshly forked process and leave the process with its exit code.
+
+    ``output_fd`` replaces stdout and stderr where given. An error is written to ``report_fd`` as one
+    JSON object, so that the launcher can say which rank failed first and why.
+    """
+    code = 1
+    try:
+        _die_with_parent(parent_pid)
+        _restore_signals()
+        if output_fd is not None:
+            os.dup2(output_fd, 1)
+            os.dup2(output_fd, 2)
+            os.close(output_fd)
+        faulthandler.enable()
+        _one_thread()
+        _prefer_loopback()
+        code = rank_main(identity, store_opener(identity, listening))
+    except ClusterlabError as error:
+        code = error.exit_code
+        _report(report_fd, str(error))
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except (
+        BaseException
+    ) as error:  # every other way out is a bug: traceback, and the launcher is told
+        traceback.print_exc()
+        _report(report_fd, f"{type(error).__name__}: {error}")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not sys.exit: the exit handlers and buffers of the parent are not this process's to run.
+        os._exit(code)
+
+
+def _die_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when the launcher dies, however it dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(128 + signal.SIGKILL)  # it died before the request was in place
+
+
+def _restore_signals() -> None:
+    """SIGTERM (the launcher's request to stop) unwinds the stack; Ctrl-C is the launcher's to handle."""
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, stop)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _one_thread() -> None:
+    """One compute thread per rank unless OMP_NUM_THREADS says otherwise, as under torchrun."""
+    import torch
+
+    torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
+
+
+def _prefer_loopback() -> None:
+    """All ranks are on this host: gloo need not resolve the host's name, which laptops often cannot."""
+    if Path("/sys/class/net/lo").exists():
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _report(report_fd: int, error: str) -> None:
+    # The monotonic clock is one for all processes of a host: it orders the ranks' failures.
+    text = json.dumps({"error": error[:2000], "time_ns": time.monotonic_ns()})
+    os.write(report_fd, text.encode())
