@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes as c
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 
 from clusterlab.launch import pmix_abi as abi
 from clusterlab.launch.pmix_types import (
@@ -110,11 +111,10 @@ class CtypesClient:
     def get(self, rank: int, key: str, *, timeout_s: float) -> PmixValue | None:
         """See PmixClient.get."""
         check_key(key)
-        who, found = self._proc(rank), c.POINTER(abi.Value)()
-        get = self._library.PMIx_Get
+        found = c.POINTER(abi.Value)()
         code = self._call(
             f"get {key} of rank {rank}",
-            lambda: int(get(c.byref(who), key.encode("ascii"), None, 0, c.byref(found))),
+            self._getter(rank, key, found),
             timeout_s,
             allowed=NOT_FOUND_CODES,
         )
@@ -124,12 +124,29 @@ class CtypesClient:
         self._release(found)
         return value
 
+    def absent(self, ranks: Iterable[int], key: str, *, wait_s: float) -> list[int] | None:
+        """See PmixClient.absent. A get waits for the other rank's commit, so each gets a thread."""
+        check_key(key)
+        pending = {}
+        for rank in ranks:
+            get = self._getter(rank, key, c.POINTER(abi.Value)())
+            pending[rank] = threading.Thread(target=get, name=f"pmix-probe-{rank}", daemon=True)
+            pending[rank].start()
+        end = time.monotonic() + wait_s
+        for thread in pending.values():
+            thread.join(max(0.0, end - time.monotonic()))
+        return [rank for rank, thread in pending.items() if thread.is_alive()]
+
     def finalize(self, *, timeout_s: float = 10.0) -> None:
         """See PmixClient.finalize. Does nothing once a call is stuck: finalize would hang behind it."""
         if self._left or self._stuck:
             return
         self._call("finalize", lambda: int(self._library.PMIx_Finalize(None, 0)), timeout_s)
         self._left = True
+
+    def _getter(self, rank: int, key: str, found: c._Pointer[abi.Value]) -> Callable[[], int]:
+        who, get = self._proc(rank), self._library.PMIx_Get
+        return lambda: int(get(c.byref(who), key.encode("ascii"), None, 0, c.byref(found)))
 
     def _proc(self, rank: int) -> abi.Proc:
         proc = abi.Proc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -105,6 +106,12 @@ class PmixClient(Protocol):
         """What ``rank`` published under ``key``, or None. Job facts are asked of WILDCARD_RANK.
 
         Before a fence the call waits for the other rank's commit.
+        """
+
+    def absent(self, ranks: Iterable[int], key: str, *, wait_s: float) -> list[int] | None:
+        """Those of ``ranks`` that have not committed ``key`` within ``wait_s``; None: cannot tell.
+
+        Works after a fence that passed its deadline, to name who did not arrive.
         """
 
     def finalize(self, *, timeout_s: float = 10.0) -> None:
