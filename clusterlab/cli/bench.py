@@ -100,7 +100,8 @@ def bench(
     ] = None,
 ) -> int:
     """Measure collectives: nccl-tests' table, each point predicted before it is measured."""
-    from clusterlab.runs.bench import BenchRequest, run_bench
+    from clusterlab.runs.bench import run_bench
+    from clusterlab.runs.request import BenchRequest
 
     return run_bench(
         BenchRequest(

@@ -6,12 +6,16 @@ import signal
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from clusterlab import __version__
 from clusterlab.cli import bench, jobs, predict, report, runs, topo
 from clusterlab.core.errors import ClusterlabError, ExitCode
+
+# typer carries a click of its own; of its usage errors only BadParameter has a public name.
+_CliError: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
 
 app = typer.Typer(
     name="clusterlab",
@@ -48,13 +52,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             prog_name="clusterlab",
             standalone_mode=False,
         )
-    except click.ClickException as error:
-        error.show()
+    except _CliError as error:
+        error.show()  # type: ignore[attr-defined]
         return ExitCode.USAGE
     except ClusterlabError as error:
         print(f"clusterlab: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
     except BrokenPipeError:  # `clusterlab … | head`: the reader has what it wanted
         sys.stderr.close()

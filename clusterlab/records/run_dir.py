@@ -163,6 +163,31 @@ def start_attempt(
     return _with_attempts(run, (*run.info.attempts, attempt))
 
 
+def describe_run(run: RunDir, *, configuration: Mapping[str, Any], planned_points: int) -> RunDir:
+    """Say what a directory that was made beforehand (by a batch script) will hold.
+
+    A requeued job says the same again. Raises UsageError when the directory already holds another
+    configuration: its rows would not belong together.
+    """
+    current = open_run(run.path)
+    wanted = json.loads(json.dumps(dict(configuration), default=str))
+    if current.info.configuration and current.info.configuration != wanted:
+        differing = sorted(
+            key
+            for key in {*wanted, *current.info.configuration}
+            if wanted.get(key) != current.info.configuration.get(key)
+        )
+        raise UsageError(
+            f"holds a run with another configuration ({', '.join(differing)} differ)",
+            where=str(run.path),
+            fix="repeat the same arguments, or give the new run a directory of its own",
+        )
+    info = replace(current.info, configuration=wanted, planned_points=planned_points)
+    described = RunDir(current.path, info)
+    _write_info(described)
+    return described
+
+
 def end_attempt(run: RunDir, exit_code: int, *, now: datetime | None = None) -> RunDir:
     """Note in run.json that ``run``'s attempt ended with ``exit_code``."""
     current = open_run(run.path)

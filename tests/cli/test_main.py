@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import click
 import pytest
 import typer
 
@@ -14,7 +13,7 @@ from clusterlab.cli.main import app, main
 HEAVY = ("torch", "pandas", "networkx", "scipy", "numpy", "submitit", "jinja2", "pynvml")
 
 
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every path of words that names a command."""
     yield path
     for name, sub in getattr(command, "commands", {}).items():
@@ -56,7 +55,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ("argv", "message"),
     [
         (["bnech"], "bench"),
-        (["bench"], "COLLECTIVE"),
+        (["bench"], "collective"),
         (["bench", "all_reduce", "--itres", "3"], "--iters"),
         (["bench", "all_reduce", "-n", "many"], "-n"),
         (["bench", "all_redcue"], "did you mean 'all_reduce'"),

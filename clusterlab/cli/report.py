@@ -1,0 +1,62 @@
+"""``clusterlab report``: measured beside predicted, on the terminal and as one HTML file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterlab.core.errors import ExitCode
+
+_EXAMPLE = """Examples:
+
+  clusterlab report runs/20261129T221218Z-allreduce_sweep-98300c
+
+  clusterlab report RUN --json | jq .verdict
+
+Exit codes: 0 rendered, 1 the run holds wrong data, 2 not a run directory.
+"""
+
+
+def report(
+    run: Annotated[
+        Path, typer.Argument(help="A run directory, or its name under $CLUSTERLAB_RUNS.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The comparison as JSON on stdout, no HTML.")
+    ] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="The rows as CSV on stdout, no HTML.")
+    ] = False,
+    html: Annotated[
+        bool, typer.Option("--html/--no-html", help="Write report.html into the run directory.")
+    ] = True,
+) -> int:
+    """Print a run's comparison and write its self-contained report.html."""
+    from clusterlab.records.run_dir import open_run
+    from clusterlab.report.data import load
+    from clusterlab.report.terminal import comparison_data, print_comparison
+
+    opened = open_run(run)
+    data = load(opened)
+    if as_json:
+        typer.echo(json.dumps(comparison_data(data)))
+    elif as_csv:
+        from clusterlab.records.frame import rows_frame
+
+        rows_frame(data.rows).to_csv(sys.stdout, index=False)
+    else:
+        print_comparison(data)
+        if html:
+            from clusterlab.report.html import write_report
+
+            typer.echo(f"report: {write_report(opened)}")
+    return ExitCode.FINDING if data.comparison.wrong else ExitCode.OK
+
+
+def register(root: typer.Typer) -> None:
+    """Add this file's command to the root command."""
+    root.command("report", epilog=_EXAMPLE)(report)

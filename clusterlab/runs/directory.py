@@ -1,0 +1,24 @@
+"""One run directory for a batch job, however often it is requeued."""
+
+from __future__ import annotations
+
+import re
+
+from clusterlab.core.errors import UsageError
+from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root
+
+
+def run_directory(name: str, *, job: str | None = None) -> RunDir:
+    """The run directory of batch job ``job``: the one it made before, else a new one.
+
+    A requeued job keeps its id, so it finds its rows and goes on. Raises UsageError for a job id that
+    is no word, and when the directory cannot be made.
+    """
+    if job is None:
+        return create_run(name)
+    if not re.fullmatch(r"[A-Za-z0-9_.]+", job):
+        raise UsageError(f"{job!r}", where="--job", expected="letters, digits, _ and .")
+    label = f"{name}-job{job}"
+    # Job ids are reused after years; the latest directory is this job's.
+    mine = sorted(p for p in runs_root().glob(f"*Z-{label}-*") if p.is_dir())
+    return open_run(mine[-1]) if mine else create_run(label)

@@ -1,0 +1,68 @@
+"""The end of a run: what is on disk, the report, one last line for people."""
+
+from __future__ import annotations
+
+import sys
+
+from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.rows import Row
+from clusterlab.records.documents import write_findings
+from clusterlab.records.run_dir import RunDir
+from clusterlab.report.data import load
+
+
+def conclude(run: RunDir, message: str | None) -> None:
+    """Write findings.json and report.html for what was measured, and say where they are.
+
+    ``message`` is what ended the run early, if anything. A report that cannot be written is said on
+    stderr and does not hide the outcome of the run.
+    """
+    from clusterlab.report.html import write_report
+
+    if message:
+        print(f"clusterlab: {message}", file=sys.stderr)
+    try:
+        rows = run.records().rows
+        write_findings(run.path, wrong_data_findings(rows))
+        data = load(run)
+        planned = run.info.planned_points
+        print(
+            f"clusterlab: {len(data.rows)} of {planned} points measured; "
+            f"verdict {data.comparison.judged.verdict}: {data.comparison.judged.reason}",
+            file=sys.stderr,
+        )
+        for note in wrong_data_lines(rows):
+            print(f"clusterlab: {note}", file=sys.stderr)
+        print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
+    except ClusterlabError as error:
+        print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)
+
+
+def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:
+    """One line per row with wrong elements: where the first one is, expected and got."""
+    return [
+        f"wrong data: {row.collective} {row.dtype} {row.op or ''} {row.size_bytes} B: {row.wrong} wrong "
+        f"elements, the first on rank {row.wrong_rank} at index {row.wrong_index}: "
+        f"expected {row.wrong_expected!r}, got {row.wrong_got!r}"
+        for row in rows
+        if row.wrong
+    ]
+
+
+def wrong_data_findings(rows: tuple[Row, ...]) -> tuple[Finding, ...]:
+    """The finding that a run with wrong elements gets."""
+    evidence = wrong_data_lines(rows)
+    if not evidence:
+        return ()
+    ranks = sorted({row.wrong_rank for row in rows if row.wrong and row.wrong_rank is not None})
+    return (
+        Finding(
+            code="WRONG_DATA",
+            severity=Severity.FATAL,
+            evidence=tuple(evidence),
+            fix="do not train on these ranks: repeat the sweep on halves of them until the one that "
+            "spoils data is alone, then check its GPU's ECC errors, its NIC and its links",
+            ranks=tuple(ranks),
+        ),
+    )

@@ -1,0 +1,62 @@
+"""A sweep on this machine: predict, open the run directory, fork the ranks, judge."""
+
+from __future__ import annotations
+
+import sys
+
+from clusterlab.launch.gpus import visible_gpus
+from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.local import run_local_ranks
+from clusterlab.launch.local_rank import OpenStore
+from clusterlab.records.run_dir import create_run, end_attempt, start_attempt
+from clusterlab.runs.finish import conclude
+from clusterlab.runs.plan import SweepConfig, make_plan
+from clusterlab.runs.predicting import model_local, predict_points
+from clusterlab.runs.rank import JOIN_TIMEOUT_S, SweepJob, run_rank
+from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.resolved import bench_options, note_skipped, output_of, unsupported_by
+
+DEFAULT_LOCAL_RANKS = 4
+"""Ranks on a machine without GPUs when nobody says how many."""
+
+
+def run_local_sweep(
+    request: BenchRequest, config: SweepConfig, corrupt: tuple[int, int] | None
+) -> int:
+    """Run ``config`` over local ranks; the exit code."""
+    world_size = request.ranks or _default_ranks(config.backend)
+    plan = make_plan(config, world_size, unsupported_by(config.backend, world_size))
+    note_skipped(plan.skipped)
+    model = model_local(config, world_size)
+    run = create_run(
+        request.name or "-".join(config.collectives[:2]),
+        configuration={**config.to_json(), "world_size": world_size},
+        planned_points=len(plan.points),
+    )
+    print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
+    model.write(run.path)
+    run = start_attempt(run)
+    job = SweepJob(
+        run=run,
+        points=plan.points,
+        predicted=predict_points(plan.points, model),
+        placement=model.placement,
+        backend=config.backend,
+        options=bench_options(config, corrupt),
+        output=output_of(config, as_json=request.as_json, strict=request.strict_table),
+    )
+
+    def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
+        if config.backend == "nccl":
+            import torch
+
+            torch.cuda.set_device(identity.local_rank)
+        return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)
+
+    outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
+    conclude(end_attempt(run, outcome.exit_code), outcome.message)
+    return outcome.exit_code
+
+
+def _default_ranks(backend: str) -> int:
+    return visible_gpus() if backend == "nccl" else DEFAULT_LOCAL_RANKS
