@@ -106,13 +106,11 @@ def check_point(
 
     A collective call. ``corrupt``: see BenchOptions.
     """
-    reset(point, buffers, rank)
-    operation.stage()
-    control.barrier()  # nobody sends into a buffer that is still being poisoned
-    operation.call()
-    control.barrier()
     if not checkable(point):
         return None
+    reset(point, buffers, rank)
+    operation.stage()
+    operation.call()
     if corrupt is not None and corrupt[0] == rank:
         _corrupt(buffers.recv, corrupt[1])
     wrong, index, expected, got = _check_rank(point, buffers.recv, rank)
@@ -129,8 +127,11 @@ def _corrupt(buffer: torch.Tensor, index: int) -> None:
     import torch
 
     element = buffer[index : index + 1]
-    other = element.to(torch.float64) + 3 if element.is_floating_point() else element + 3
-    element.copy_(other)
+    if element.is_floating_point():
+        value = element.to(torch.float64)  # moved by more than its own magnitude: beyond any bound
+        element.copy_(2 * value + torch.copysign(torch.ones_like(value), value))
+    else:
+        element.add_(1)
 
 
 def _check_rank(point: Point, recv: torch.Tensor, rank: int) -> tuple[float, float, float, float]:

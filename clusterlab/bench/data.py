@@ -20,9 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clusterlab.bench.rounding import FLOAT64_UNIT, contributors, growth, roundings
+from clusterlab.bench.rounding import (
+    FLOAT64_UNIT,
+    contributors,
+    growth,
+    largest_avg_base,
+    roundings,
+)
 from clusterlab.core.dtypes import DTYPES, Dtype
-from clusterlab.core.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,8 +37,8 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Bits = npt.NDArray[np.uint64]
 
-PERIOD = 65521
-"""The largest prime below 2^16."""
+PERIOD = 16381
+"""The largest prime below 2^14."""
 
 _LARGEST_INT = 1 << 30  # int64 data stays this small, so that int64 holds every sum
 _LARGEST_AVG_SHIFT = (
@@ -119,14 +124,13 @@ def _floats(rank: int, n: int, kind: Dtype, op: str | None) -> Floats:
 
 def _integers(rank: int, n: int, kind: Dtype, op: str | None) -> Integers:
     """Values of ``kind``, in int64, none of them 0 but for idle ranks of a sum."""
-    limit = min(_LARGEST_INT, kind.max_exact_int - 1)
     if op == "avg":
-        base, difference = _avg_parts(n, limit)
+        base, difference = _avg_parts(n, kind)
         if rank == n - 1 and rank % 2 == 0:
             return base
         return base - difference if rank % 2 else base + difference
     bits = _hash(rank)
-    lowest, choices = 1, limit
+    lowest, choices = 1, min(_LARGEST_INT, kind.max_exact_int - 1)
     if op == "prod":
         lowest, choices = 2, 2
     if op == "sum":
@@ -139,23 +143,19 @@ def _integers(rank: int, n: int, kind: Dtype, op: str | None) -> Integers:
 
 def _reduced_integers(n: int, kind: Dtype, op: str) -> Integers:
     if op == "avg":
-        return _avg_parts(n, min(_LARGEST_INT, kind.max_exact_int - 1))[0]
+        return _avg_parts(n, kind)[0]
     everyone = (_integers(rank, n, kind, op) for rank in range(n))
     return functools.reduce(_COMBINE[op], everyone)
 
 
-def _avg_parts(n: int, limit: int) -> tuple[Integers, Integers]:
+def _avg_parts(n: int, kind: Dtype) -> tuple[Integers, Integers]:
     """base and difference: ranks send base + d and base - d in turn, a last odd one base.
 
     Everything is positive and the sum is n * base, so the average is base however a library divides.
+    Not for ``avg_overflows``.
     """
-    largest = limit // (n + 1)  # one more than n: a partial sum may be ahead by d
-    if largest < 1:
-        raise UsageError(
-            f"the sum of {n} integers for avg passes {limit}", where="op", fix="use a wider dtype"
-        )
     bits = _hash(-1)
-    base = 1 + _below(bits, largest)
+    base = 1 + _below(bits, min(_LARGEST_INT, largest_avg_base(n, kind)))
     return base, (bits & np.uint64(0xFFFF)).astype(np.int64) % base
 
 
@@ -164,7 +164,7 @@ def _contributes(rank: int, n: int, kind: Dtype, op: str | None) -> npt.NDArray[
     if op in (None, "min", "max"):
         return np.ones(PERIOD, dtype=bool)
     first = _below(_hash(-2), n)
-    return (rank - first) % n < contributors(n, kind, op)
+    return (rank - first) % n < contributors(n, kind, op or "sum")
 
 
 def _below(bits: Bits, choices: int) -> Integers:

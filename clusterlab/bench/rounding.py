@@ -73,6 +73,19 @@ def _one_more_shows(k: int, kind: Dtype, op: str) -> bool:
     return 2 * error * 2 * k < 1
 
 
+def largest_avg_base(world_size: int, kind: Dtype) -> int:
+    """The largest average of ``world_size`` integers whose sum never overflows; 0: there is none.
+
+    One more than the ranks, because a partial sum may be ahead of its share by one value.
+    """
+    return (kind.max_exact_int - 1) // (world_size + 1)
+
+
+def avg_overflows(world_size: int, kind: Dtype) -> bool:
+    """Whether summing one positive integer per rank passes the dtype's largest."""
+    return kind.kind == "int" and largest_avg_base(world_size, kind) < 1
+
+
 def _integer_contributors(kind: Dtype, op: str) -> int:
     """So many that no partial result passes the largest integer, in any order."""
     largest = kind.max_exact_int - 1  # the largest itself marks what was never written: check.py

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.buffers import Arena
+from clusterlab.bench.buffers import Arena, shape_of
 from clusterlab.bench.check import check_point, reset
 from clusterlab.bench.control import Control
-from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.bench.memory import refuse_too_large
 from clusterlab.bench.ops import bind
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.timing import Timer, summarise, timer_for
 from clusterlab.bench.watchdog import Arrivals, Watchdog
+from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Measurement, Point
 from clusterlab.launch.identity import RankIdentity
 
@@ -61,16 +61,16 @@ def measure_points(
     """
     if not points:
         return
+    _refuse_unseen_corruption(points, options)
     device = _device()
     control = Control(device, identity.world_size)
-    with naming_lost_peers("the start of the sweep"):
-        refuse_too_large(points, identity, control)
-    bench = _Bench(identity, options, Arena(points, device), control, timer_for(device))
     arrivals = Arrivals(store, identity.rank, identity.world_size)
     with Watchdog(options.deadline_s, identity.rank, arrivals) as watchdog:
-        for number, point in enumerate(points):
-            label = point_label(point)
-            with watchdog.guard(number, label), naming_lost_peers(label):
+        with watchdog.guard(0, "start of the sweep"):
+            refuse_too_large(points, identity, control)
+        bench = _Bench(identity, options, Arena(points, device), control, timer_for(device))
+        for number, point in enumerate(points, start=1):
+            with watchdog.guard(number, point_label(point)):
                 measurement, own_us, slowest_us = _measure(bench, point)
             if on_samples is not None:
                 on_samples(point, own_us)
@@ -85,6 +85,18 @@ def point_label(point: Point) -> str:
     parts += [f"root {point.root}"] if point.root is not None else []
     place = "in place" if point.in_place else "out of place"
     return " ".join([*parts, f"{point.size_bytes} B", place])
+
+
+def _refuse_unseen_corruption(points: Sequence[Point], options: BenchOptions) -> None:
+    """A test's ``corrupt`` must hit an element that every point has, or the test proves nothing."""
+    if options.corrupt is None:
+        return
+    rank, index = options.corrupt
+    for point in points:
+        if not 0 <= rank < point.world_size or not 0 <= index < shape_of(point).recv_elements:
+            raise UsageError(
+                f"{point_label(point)} has no element {index} on rank {rank}", where="corrupt"
+            )
 
 
 def _device() -> torch.device:
@@ -110,10 +122,9 @@ def _measure(bench: _Bench, point: Point) -> tuple[Measurement, list[float], lis
 
     control.barrier()
     own_loop_us = timer.loop_us(operation.call, options.iterations)
-    (loop_us,) = control.largest([own_loop_us])
     control.barrier()
     own_us = timer.each_us(operation.call, options.iterations)
-    slowest_us = control.largest(own_us)
+    loop_us, *slowest_us = control.largest([own_loop_us, *own_us])
 
     outcome = None
     if options.check:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -38,14 +39,19 @@ class Arrivals:
         if self._store is not None:
             self._store.set(self._key(self._rank), str(number))
 
-    def missing(self, number: int) -> list[int] | None:
-        """Ranks that have not begun point ``number``; None when nobody can say."""
+    def missing(self, number: int) -> list[int]:
+        """Ranks that have not begun point ``number``, as far as this rank can say.
+
+        Rank 0 looks at all ranks. The others look at rank 0 only: it names the rest, and should it be
+        the one that hangs, they name it. Nobody can say anything without a store.
+        """
         if self._store is None:
-            return None
+            return []
+        ranks = range(self._world_size) if self._rank == 0 else range(1)
         try:
-            return [r for r in range(self._world_size) if self._last(self._store, r) < number]
+            return [r for r in ranks if self._last(self._store, r) < number]
         except RuntimeError:  # the rank that serves the store is gone
-            return None
+            return []
 
     def _last(self, store: Store, rank: int) -> int:
         key = self._key(rank)
@@ -59,8 +65,8 @@ class Arrivals:
 class Watchdog:
     """Ends this process with exit code 4 when a guarded block outlasts ``deadline_s`` (0: never).
 
-    Before it does, it writes to stderr which point it was, which ranks had not arrived (rank 0, where a
-    store is known) and the stack of every thread.
+    Before it does, it writes to stderr which point it was, which ranks had not arrived (where a store is
+    known) and the stack of every thread.
     """
 
     def __init__(self, deadline_s: float, rank: int, arrivals: Arrivals) -> None:
@@ -91,11 +97,12 @@ class Watchdog:
 
     @contextmanager
     def guard(self, number: int, label: str) -> Iterator[None]:
-        """Guard point ``number``, called ``label`` in messages."""
-        self._arrivals.mark(number)
+        """Guard point ``number``, called ``label`` in messages. A lost peer is a DeadlineError."""
         self._set((number, label, time.monotonic() + self._deadline_s))
         try:
-            yield
+            with naming_lost_peers(label):
+                self._arrivals.mark(number)
+                yield
         finally:
             self._set(None)
 
@@ -117,7 +124,7 @@ class Watchdog:
                 self._changed.wait(left_s)
 
     def _expire(self, number: int, label: str) -> None:
-        missing = self._arrivals.missing(number) if self._rank == 0 else None
+        missing = self._arrivals.missing(number)
         print(expiry_message(self._rank, label, self._deadline_s, missing), file=sys.stderr)
         sys.stderr.flush()
         faulthandler.dump_traceback(all_threads=True)
@@ -125,12 +132,10 @@ class Watchdog:
         os._exit(ExitCode.DEADLINE)
 
 
-def expiry_message(rank: int, label: str, deadline_s: float, missing: list[int] | None) -> str:
-    """What the watchdog says. ``missing`` is None when it is not known who did not arrive."""
+def expiry_message(rank: int, label: str, deadline_s: float, missing: list[int]) -> str:
+    """What the watchdog says; ``missing`` are the ranks known not to have begun the point."""
     text = f"rank {rank}: {label}: not finished within the deadline of {deadline_s:g} s"
-    if missing is None:
-        return text
     if not missing:
-        return text + "; all ranks had begun it"
+        return text
     ranks = ", ".join(map(str, missing))
     return text + f"; {'rank' if len(missing) == 1 else 'ranks'} {ranks} had not begun it"

@@ -159,8 +159,14 @@ class _Job:
         if rank.output is not None:
             self.selector.unregister(rank.output.fd)
             rank.output.close()
-        stopped = self.terminated_at is not None
-        result = rank_exit(rank.rank, rank.pid, status, _read_report(rank.report_fd), stopped)
+        result = rank_exit(
+            rank.rank,
+            rank.pid,
+            status,
+            report=_read_report(rank.report_fd),
+            stopped=self.terminated_at is not None,
+            log=rank.output.log if rank.output is not None else None,
+        )
         self.exits.append(result)
         if result.failed and self.stopping_since is None:
             self.stopping_since = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from clusterlab.core.errors import ExitCode
 
@@ -15,7 +16,8 @@ from clusterlab.core.errors import ExitCode
 class RankExit:
     """How one rank ended: ``exit_code``, or the ``signal`` that ended it.
 
-    ``error`` is what the rank said, ``error_time_ns`` when (the host's monotonic clock).
+    ``error`` is what the rank said, ``error_time_ns`` when (the host's monotonic clock). ``log`` is where
+    its output went.
     ``stopped``: the launcher had asked it to stop before it ended.
     """
 
@@ -26,6 +28,7 @@ class RankExit:
     stopped: bool
     error: str | None = None
     error_time_ns: int | None = None
+    log: Path | None = None
 
     @property
     def failed(self) -> bool:
@@ -38,7 +41,9 @@ class RankExit:
             return f"{who} was ended by signal {self.signal} ({signal_name(self.signal)})"
         if self.error is not None:
             return f"{who} failed: {self.error}"
-        return f"{who} ended with exit code {self.exit_code}"
+        late = " (a deadline passed)" if self.exit_code == ExitCode.DEADLINE else ""
+        log = f"; see {self.log}" if self.log is not None else ""
+        return f"{who} ended with exit code {self.exit_code}{late}{log}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,9 @@ def signal_name(number: int) -> str:
         return str(number)
 
 
-def rank_exit(rank: int, pid: int, status: int, report: bytes, stopped: bool) -> RankExit:
+def rank_exit(
+    rank: int, pid: int, status: int, *, report: bytes, stopped: bool, log: Path | None
+) -> RankExit:
     """The RankExit for a status from ``waitpid`` and what the rank reported."""
     code = os.waitstatus_to_exitcode(status)
     said = json.loads(report) if report else {}
@@ -76,6 +83,7 @@ def rank_exit(rank: int, pid: int, status: int, report: bytes, stopped: bool) ->
         stopped=stopped,
         error=said.get("error"),
         error_time_ns=said.get("time_ns"),
+        log=log,
     )
 
 

@@ -22,19 +22,21 @@ class TaggedOutput:
     rank: int
     fd: int
     child_fd: int
+    log: Path | None
     target: BinaryIO | None
     pending: bytes = b""
 
     @classmethod
     def open(cls, rank: int, log_dir: Path | None) -> TaggedOutput:
         """Output of ``rank``, appended to ``log_dir``/rank-N.log; without a log_dir, on stderr."""
+        log = log_dir / f"rank-{rank}.log" if log_dir is not None else None
         target: BinaryIO = sys.stderr.buffer
-        if log_dir is not None:
-            log_dir.mkdir(parents=True, exist_ok=True)
-            target = (log_dir / f"rank-{rank}.log").open("ab")
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            target = log.open("ab")
         fd, child_fd = os.pipe()
         os.set_blocking(fd, False)
-        return cls(rank, fd, child_fd, target)
+        return cls(rank, fd, child_fd, log, target)
 
     def close_child_end(self) -> None:
         """After the fork: the launcher keeps only the reading end."""
@@ -61,7 +63,7 @@ class TaggedOutput:
         if self.pending:
             self._write([self.pending])
         os.close(self.fd)
-        if self.target is not None and self.target is not sys.stderr.buffer:
+        if self.target is not None and self.log is not None:
             self.target.close()
 
     def _write(self, lines: list[bytes]) -> None:

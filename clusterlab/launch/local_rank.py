@@ -90,6 +90,8 @@ def become_rank(
     except ClusterlabError as error:
         code = error.exit_code
         _report(report_fd, str(error))
+        if identity.rank != 0:  # the launcher says it on the terminal
+            print(error, file=sys.stderr)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except (

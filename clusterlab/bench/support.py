@@ -1,0 +1,39 @@
+"""Which combinations of collective, dtype and operator a backend really has.
+
+gloo: found by trying every combination with torch 2.13 on CPU (tests/bench/test_ranks.py tries them
+again). NCCL: its documented types (ncclDataType_t), tried with torch 2.11 and NCCL 2.28 on H200
+(tests/bench/test_nccl.py).
+"""
+
+from __future__ import annotations
+
+from clusterlab.bench.rounding import avg_overflows
+from clusterlab.core.collectives import collective
+from clusterlab.core.dtypes import DTYPES
+
+
+def unsupported_reason(
+    backend: str, world_size: int, name: str, dtype: str, op: str | None
+) -> str | None:
+    """Why ``backend`` cannot run collective ``name`` on ``dtype`` with ``op``; None when it can.
+
+    ``op`` is ignored by collectives that do not reduce.
+    """
+    reduces = collective(name).reduces
+    kind = DTYPES[dtype]
+    if reduces and op == "avg" and avg_overflows(world_size, kind):
+        return f"the sum of {world_size} {dtype} values does not fit"
+    if backend == "gloo":
+        return _gloo(world_size, name, dtype, op if reduces else None)
+    return None
+
+
+def _gloo(world_size: int, name: str, dtype: str, op: str | None) -> str | None:
+    if name == "send_recv":
+        # by bytes, so any dtype; but its transport has no connection from a rank to itself
+        return "gloo does not send to the same rank" if world_size == 1 else None
+    if dtype.startswith("float8"):
+        return "gloo moves fp8 by send_recv only"
+    if op == "avg" and DTYPES[dtype].kind == "int":
+        return "gloo divides the sum in floating point, which integers cannot hold"
+    return None
