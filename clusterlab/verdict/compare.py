@@ -159,10 +159,10 @@ def _has_interval(judged: Judged) -> bool:
 def _judge_run(rows: Sequence[Row], summaries: Sequence[CollectiveSummary], missing: int) -> Judged:
     if not summaries:
         return Judged(Verdict.NO_VERDICT, "nothing was measured")
-    for verdict in (Verdict.INVALID, Verdict.SLOW, Verdict.FAST_UNEXPECTED):
-        named = [s for s in summaries if s.judged.verdict == verdict]
-        if named:
-            return Judged(verdict, _named(named))
+    graver = (Verdict.INVALID, Verdict.SLOW, Verdict.FAST_UNEXPECTED)
+    bad = [s for verdict in graver for s in summaries if s.judged.verdict == verdict]
+    if bad:
+        return Judged(bad[0].judged.verdict, _named(bad))
     if missing:
         return Judged(Verdict.NO_VERDICT, f"{missing} planned points were not measured")
     unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]

@@ -1,0 +1,318 @@
+"""What the page says, as plain values ready to print; the template only places them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterlab.core.findings import Finding, Verdict
+from clusterlab.core.placement import Placement
+from clusterlab.core.rows import Row
+from clusterlab.core.sizes import human_size
+from clusterlab.records.run_info import Attempt, Context
+from clusterlab.report.charts import busbw_at, curve_chart
+from clusterlab.report.curves import Curve, Halves, curves
+from clusterlab.report.data import ReportData
+from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
+from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.text import plain
+from clusterlab.verdict.compare import CollectiveSummary
+
+CHART_LIMIT = 60
+"""Charts drawn on one page; further curves are tables only, and say so."""
+
+VERDICT_WORDS = {
+    Verdict.PASS: "pass",
+    Verdict.SLOW: "slow",
+    Verdict.FAST_UNEXPECTED: "faster than expected",
+    Verdict.NO_VERDICT: "no verdict",
+    Verdict.INVALID: "invalid",
+}
+
+VERDICT_GLYPHS = {
+    Verdict.PASS: "●",
+    Verdict.SLOW: "▼",
+    Verdict.FAST_UNEXPECTED: "▲",
+    Verdict.NO_VERDICT: "○",
+    Verdict.INVALID: "✕",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A verdict to show: its CSS class, its shape, its word and the reason behind it."""
+
+    kind: str
+    glyph: str
+    word: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveView:
+    """One curve: chart (or why there is none) and table rows; ``verdicts`` counts what is not a pass."""
+
+    title: str
+    variant: str
+    chart: str | None
+    why_no_chart: str
+    rows: tuple[tuple[tuple[str, ...], Mark], ...]
+    marks: tuple[tuple[Mark, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveView:
+    """One collective: anchor, verdict, its summary line and its curves."""
+
+    anchor: str
+    name: str
+    mark: Mark
+    cells: tuple[str, ...]
+    curves: tuple[CurveView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """The whole page."""
+
+    title: str
+    run_id: str
+    mark: Mark
+    counts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    facts: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    ranks: tuple[tuple[str, ...], ...]
+    collectives: tuple[CollectiveView, ...]
+    matrix: ErrorMatrix | None
+    command: str
+    environment: str
+    configuration: str
+    attempts: tuple[tuple[str, ...], ...]
+    path: str
+
+
+def page_view(data: ReportData) -> PageView:
+    """All values of the page for ``data``."""
+    info = data.run.info
+    context = info.attempts[-1].context if info.attempts else info.created_by
+    return PageView(
+        title=plain(info.name),
+        run_id=plain(info.run_id),
+        mark=_mark(data.comparison.judged.verdict, data.comparison.judged.reason),
+        counts=_counts(data),
+        notes=tuple(plain(note) for note in data.notes),
+        findings=data.findings,
+        facts=_facts(data, context),
+        versions=tuple((k, plain(v)) for k, v in context.versions.items() if v),
+        ranks=_ranks(data.placement),
+        collectives=_collectives(data),
+        matrix=error_matrix(data.rows),
+        command=_shell(info.created_by.command),
+        environment=_environment(context.environment),
+        configuration=json.dumps(info.configuration, indent=2),
+        attempts=tuple(_attempt(a) for a in info.attempts),
+        path=plain(str(data.run.path)),
+    )
+
+
+def _mark(verdict: Verdict, reason: str = "") -> Mark:
+    return Mark(verdict.value, VERDICT_GLYPHS[verdict], VERDICT_WORDS[verdict], reason)
+
+
+def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
+    comparison, planned = data.comparison, data.run.info.planned_points
+    of_planned = f"{comparison.points} of {planned}" if planned else str(comparison.points)
+    wrong = str(comparison.wrong)
+    if comparison.unchecked:
+        wrong += f" ({comparison.unchecked} points not checked)"
+    shown = [(VERDICT_WORDS[v], str(n)) for v, n in comparison.counts.items() if n]
+    return (("points", of_planned), *shown, ("wrong elements", wrong))
+
+
+def _facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
+    info, placement = data.run.info, data.placement
+    facts = [("Measured", _period(data)), ("Ranks", _ranks_in_words(placement, data.rows))]
+    hosts = placement.hosts if placement else (context.host,)
+    facts.append(("Hosts", _first_few(hosts)))
+    gpus = dict.fromkeys(r.gpu_name for r in placement.ranks if r.gpu_name) if placement else {}
+    if gpus:
+        facts.append(("GPUs", _first_few(tuple(gpus))))
+    facts.append(("Backend", _first_few(tuple(dict.fromkeys(r.backend for r in data.rows)))))
+    facts.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
+    facts.append(("Fabric", _fabric(data)))
+    facts.append(("Predicted from", _provenance(data)))
+    facts.append(("Attempts", str(len(info.attempts))))
+    return tuple((name, plain(value)) for name, value in facts)
+
+
+def _period(data: ReportData) -> str:
+    times = sorted(row.time_utc for row in data.rows)
+    return (
+        f"{times[0]} to {times[-1]}" if times else f"nothing; created {data.run.info.created_utc}"
+    )
+
+
+def _ranks_in_words(placement: Placement | None, rows: Sequence[Row]) -> str:
+    if placement:
+        hosts = len(placement.hosts)
+        return f"{placement.world_size} on {hosts} host{'s' if hosts > 1 else ''}"
+    return _first_few(tuple(str(n) for n in sorted({row.world_size for row in rows})))
+
+
+def _first_few(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) + more) or NOT_KNOWN
+
+
+def _fabric(data: ReportData) -> str:
+    fabric = data.fabric
+    if fabric is None:
+        return "none named"
+    changed = f", changed: {json.dumps(dict(fabric.overrides))}" if fabric.overrides else ""
+    return f"{fabric.design} (sha256 {fabric.sha256[:12]}){changed}"
+
+
+def _provenance(data: ReportData) -> str:
+    named = data.fabric.calibration if data.fabric else None
+    found = tuple(dict.fromkeys(row.provenance for row in data.rows if row.provenance))
+    return named or _first_few(found, 3)
+
+
+def _ranks(placement: Placement | None) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            str(r.rank),
+            plain(r.host),
+            str(r.local_rank),
+            plain(" ".join(x for x in (r.gpu or "", r.gpu_name or "") if x)) or NOT_KNOWN,
+            NOT_KNOWN if r.numa is None else str(r.numa),
+            _ranges(r.cores),
+            plain(", ".join(r.nics)) or NOT_KNOWN,
+        )
+        for r in (placement.ranks if placement else ())
+    )
+
+
+def _ranges(cores: Sequence[int]) -> str:
+    """``0-3,8`` for (0, 1, 2, 3, 8), as the kernel writes CPU lists."""
+    spans: list[list[int]] = []
+    for core in sorted(cores):
+        if spans and core == spans[-1][1] + 1:
+            spans[-1][1] = core
+        else:
+            spans.append([core, core])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or NOT_KNOWN
+
+
+def _collectives(data: ReportData) -> tuple[CollectiveView, ...]:
+    by_name: dict[str, list[Curve]] = {}
+    for curve in curves(data.rows):
+        by_name.setdefault(curve.collective, []).append(curve)
+    # Every collective gets its share of the charts, so that none is without.
+    per_collective = max(1, CHART_LIMIT // max(1, len(by_name)))
+    return tuple(
+        _collective(summary, by_name[summary.collective], per_collective)
+        for summary in data.comparison.summaries
+    )
+
+
+def _collective(s: CollectiveSummary, its_curves: Sequence[Curve], charts: int) -> CollectiveView:
+    worst = NOT_KNOWN
+    if s.worst:
+        worst = f"{percent(s.worst.error, signed=True)} at {human_size(s.worst.row.size_bytes)}"
+    return CollectiveView(
+        anchor=f"c-{s.collective}",
+        name=s.collective,
+        mark=_mark(s.judged.verdict, s.judged.reason),
+        cells=(
+            str(s.points),
+            percent(s.median_error),
+            percent(s.p90_error),
+            percent(s.bias, signed=True),
+            worst,
+            str(s.counts[Verdict.SLOW]),
+            str(s.counts[Verdict.FAST_UNEXPECTED]),
+            str(s.wrong),
+        ),
+        curves=tuple(_curve(c, with_chart=i < charts) for i, c in enumerate(its_curves)),
+    )
+
+
+def _curve(curve: Curve, *, with_chart: bool) -> CurveView:
+    chart = curve_chart(curve) if with_chart else None
+    why = "" if chart else "One size only: see the table."
+    if not with_chart:
+        why = f"No chart: the page draws at most {CHART_LIMIT}."
+    judged = [halves.judged for halves in curve.sizes]
+    counted = {v: sum(j.verdict == v for j in judged) for v in Verdict}
+    return CurveView(
+        title=plain(curve.title),
+        variant=plain(curve.variant),
+        chart=chart,
+        why_no_chart=why,
+        rows=tuple(
+            (_cells(halves), _mark(j.verdict, j.reason))
+            for halves, j in zip(curve.sizes, judged, strict=True)
+        ),
+        marks=tuple((_mark(v), n) for v, n in counted.items() if n and v != Verdict.PASS),
+    )
+
+
+def _cells(halves: Halves) -> tuple[str, ...]:
+    row, out, other = halves.first, halves.out_of_place, halves.in_place
+    return (
+        human_size(row.size_bytes) + (" *" if row.padded else ""),
+        three_digits(row.time_us_loop),
+        three_digits(out.busbw_GBps if out else None),
+        three_digits(other.busbw_GBps if other else None),
+        three_digits(row.predicted_busbw_GBps),
+        _interval(row),
+        three_digits(row.bound_busbw_GBps),
+        ratio(row.ratio),
+        percent(row.cv),
+        _wrong(halves),
+    )
+
+
+def _interval(row: Row) -> str:
+    if row.predicted_high_us is None or not row.predicted_low_us:
+        return NOT_KNOWN
+    slow, fast = busbw_at(row, row.predicted_high_us), busbw_at(row, row.predicted_low_us)
+    return f"{three_digits(slow)} to {three_digits(fast)}"
+
+
+def _wrong(halves: Halves) -> str:
+    counts = [row.wrong for row in halves.rows]
+    checked = [c for c in counts if c is not None]
+    if not checked:
+        return "not checked"
+    first = next((row for row in halves.rows if row.wrong), None)
+    if first is None or first.wrong_rank is None:
+        return str(sum(checked))
+    return (
+        f"{sum(checked)}: first on rank {first.wrong_rank}, element {first.wrong_index}, "
+        f"expected {first.wrong_expected:g}, got {first.wrong_got:g}"
+    )
+
+
+def _shell(command: Sequence[str]) -> str:
+    return plain(shlex.join(command))
+
+
+def _environment(environment: Mapping[str, str]) -> str:
+    return "\n".join(plain(f"{name}={shlex.quote(v)}") for name, v in environment.items())
+
+
+def _attempt(attempt: Attempt) -> tuple[str, ...]:
+    return (
+        str(attempt.number),
+        attempt.started_utc,
+        attempt.ended_utc or "not ended",
+        NOT_KNOWN if attempt.exit_code is None else str(attempt.exit_code),
+        plain(attempt.context.host),
+        _shell(attempt.context.command),
+    )

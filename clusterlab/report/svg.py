@@ -1,0 +1,153 @@
+"""Line charts as inline SVG: no library, no script, coloured by the page's CSS.
+
+Lines are told apart by dash and marker as well as by colour: measured solid with filled markers,
+predicted dashed, bound dotted. A mark's ``<title>`` is what a pointer resting on it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+from clusterlab.report.scale import Axis, size_axis
+
+WIDTH = 560
+_LEFT, _RIGHT = 52, 26
+_ABOVE = 28  # room for a panel's label
+_BELOW = 26  # room for the size labels under the last panel
+
+Mark = Literal["dot", "ring", "down", "up", "cross", "none"]
+
+_SHAPES: dict[str, str] = {
+    "dot": '<circle cx="{x}" cy="{y}" r="3.6"/>',
+    "ring": '<circle cx="{x}" cy="{y}" r="3.2"/>',
+    "down": '<path d="M{x} {y}m-6-4.5h12l-6 10z"/>',
+    "up": '<path d="M{x} {y}m-6 4.5h12l-6-10z"/>',
+    "cross": '<path d="M{x} {y}m-5-5l10 10m-10 0l10-10"/>',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One point of a line: its size, its value, the mark there and what resting on it says."""
+
+    size_bytes: int
+    value: float
+    mark: Mark = "none"
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through ``dots``. ``kind`` is its CSS class: measured, in-place, predicted, bound."""
+
+    kind: str
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The area between ``low`` and ``high`` at every size. ``kind`` is its CSS class."""
+
+    kind: str
+    points: tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing area: what it shows, over which values, how high (in units of the view box)."""
+
+    label: str
+    lines: tuple[Line, ...]
+    bands: tuple[Band, ...]
+    axis: Axis
+    height: int
+
+
+def chart(panels: Sequence[Panel], *, label: str) -> str:
+    """``panels`` one under the other over a common log2 size axis, as one ``<svg>`` element.
+
+    ``label`` is the text alternative; what is inside is hidden from screen readers.
+    """
+    sizes = [d.size_bytes for panel in panels for line in panel.lines for d in line.dots]
+    x_axis = size_axis(sizes or [1])
+    parts = []
+    top = 0
+    for panel in panels:
+        parts.append(_Drawing(x_axis, panel, top + _ABOVE).draw(last=panel is panels[-1]))
+        top += _ABOVE + panel.height
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {top + _BELOW}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Values to coordinates, and coordinates to SVG, for one panel that begins at ``top``."""
+
+    x_axis: Axis
+    panel: Panel
+    top: int
+
+    def draw(self, *, last: bool) -> str:
+        return "".join(
+            [
+                self.grid(size_labels=last),
+                *(self.band(band) for band in self.panel.bands),
+                *(self.line(line) for line in self.panel.lines),
+            ]
+        )
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.panel.height
+
+    def x(self, size_bytes: float) -> str:
+        return f"{_LEFT + self.x_axis.share(size_bytes) * (WIDTH - _LEFT - _RIGHT):.1f}"
+
+    def y(self, value: float) -> str:
+        return f"{self.bottom - self.panel.axis.share(value) * self.panel.height:.1f}"
+
+    def grid(self, *, size_labels: bool) -> str:
+        """Axes, grid lines, tick labels, and the panel's own label above."""
+        right = WIDTH - _RIGHT
+        parts = [
+            f'<g class="grid"><text x="0" y="{self.top - 10}">{escape(self.panel.label)}</text>'
+        ]
+        for tick in self.panel.axis.ticks:
+            y = self.y(tick.value)
+            parts.append(f'<path d="M{_LEFT} {y}H{right}"/>')
+            parts.append(f'<text x="{_LEFT - 7}" y="{y}" dy=".35em" class="y">{tick.label}</text>')
+        for tick in self.x_axis.ticks:
+            x = self.x(tick.value)
+            parts.append(f'<path d="M{x} {self.bottom}v4"/>')
+            if size_labels:
+                minor = " minor" if tick.minor else ""
+                parts.append(
+                    f'<text x="{x}" y="{self.bottom + 19}" class="x{minor}">{tick.label}</text>'
+                )
+        parts.append(f'<path class="axis" d="M{_LEFT} {self.top}V{self.bottom}H{right}"/></g>')
+        return "".join(parts)
+
+    def band(self, band: Band) -> str:
+        if len(band.points) < 2:
+            return ""
+        top = [f"{self.x(size)} {self.y(high)}" for size, _, high in band.points]
+        bottom = [f"{self.x(size)} {self.y(low)}" for size, low, _ in reversed(band.points)]
+        return f'<path class="band {band.kind}" d="M{"L".join(top + bottom)}Z"/>'
+
+    def line(self, line: Line) -> str:
+        path = "L".join(f"{self.x(d.size_bytes)} {self.y(d.value)}" for d in line.dots)
+        parts = [f'<g class="line {line.kind}">']
+        if len(line.dots) > 1:
+            parts.append(f'<path class="stroke" d="M{path}"/>')
+        parts += [self.mark(dot) for dot in line.dots if dot.mark != "none"]
+        return "".join([*parts, "</g>"])
+
+    def mark(self, dot: Dot) -> str:
+        shape = _SHAPES[dot.mark].format(x=self.x(dot.size_bytes), y=self.y(dot.value))
+        title = f"<title>{escape(dot.title)}</title>" if dot.title else ""
+        return f'<g class="{dot.mark}">{title}{shape}</g>'
