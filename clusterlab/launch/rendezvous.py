@@ -1,14 +1,48 @@
-"""How ranks meet: a store, then torch.distributed's default process group on it."""
+"""How ranks meet: a store, then torch.distributed's default process group on it.
+
+No MASTER_ADDR: under PMIx the address of the store travels put → commit → fence → get; without PMIx it
+is asked for at a meeting point on the first node of the step; torchrun has a store of its own.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from clusterlab.core.errors import DeadlineError, UsageError
+from clusterlab.formats.hostlist import expand_hostlist
+from clusterlab.launch.claims import Environ, said
 from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.meeting_point import MeetingPoint, find_store
+from clusterlab.launch.pmix_types import (
+    NODE_LIST,
+    WILDCARD_RANK,
+    PmixClient,
+    PmixDeadlineError,
+    PmixError,
+)
+from clusterlab.launch.roll_call import Record, RefusedError, rank_words, roll_call
+from clusterlab.launch.stores import (
+    LOOPBACK,
+    StoreAddress,
+    parse_address,
+    reach_store,
+    serve_store,
+    source_address,
+)
 
 if TYPE_CHECKING:
-    from torch.distributed import Store
+    from torch.distributed import Store, TCPStore
+
+ADDRESS_KEY = "clusterlab.store"
+"""The PMIx key under which rank 0 publishes the store; every other rank publishes its presence there."""
+
+_PROBE_S = 2.0
+_MOST_PROBERS = 64
 
 
 def init_process_group(
@@ -24,3 +58,209 @@ def init_process_group(
         world_size=identity.world_size,
         timeout=timedelta(seconds=timeout_s),
     )
+
+
+def open_store(
+    identity: RankIdentity, *, pmix: PmixClient | None, environ: Environ, timeout_s: float
+) -> Store:
+    """The job's store, after every rank has been seen at it.
+
+    ``pmix``: this rank's client, or None to do without. Raises DeadlineError naming the ranks that did
+    not arrive within ``timeout_s``, RefusedError when the ranks that came are not one job, UsageError
+    when nothing says where to meet. Collective: every rank calls it.
+    """
+    end = time.monotonic() + timeout_s
+    store, meeting = _connect(identity, pmix, environ, timeout_s)
+    try:
+        roll_call(
+            store,
+            identity,
+            "arrival",
+            arrival_record(identity),
+            check_arrivals,
+            timeout_s=max(1.0, end - time.monotonic()),
+        )
+    finally:
+        if meeting is not None:
+            meeting.close()
+    return store
+
+
+def arrival_record(identity: RankIdentity) -> Record:
+    """What a rank says of itself when it arrives."""
+    return {
+        "rank": identity.rank,
+        "world_size": identity.world_size,
+        "host": identity.host,
+        "pid": os.getpid(),
+        "source": identity.source,
+    }
+
+
+def check_arrivals(records: Sequence[Record]) -> RefusedError | None:
+    """Refuse ranks that believe in jobs of different sizes."""
+    sizes: dict[int, list[int]] = {}
+    for record in records:
+        sizes.setdefault(record["world_size"], []).append(record["rank"])
+    if len(sizes) == 1:
+        return None
+    said_by = "; ".join(f"{size}: {rank_words(ranks)}" for size, ranks in sorted(sizes.items()))
+    return RefusedError(
+        f"ranks disagree on world_size ({said_by})",
+        where="launch",
+        expected=f"{len(records)} for all",
+        fix="start the job by one launcher",
+    )
+
+
+def _connect(
+    identity: RankIdentity, pmix: PmixClient | None, environ: Environ, timeout_s: float
+) -> tuple[Store, MeetingPoint | None]:
+    """A store all ranks can reach, and the meeting point to close once they have."""
+    if identity.world_size == 1:
+        from torch.distributed import HashStore
+
+        return HashStore(), None
+    if pmix is not None:
+        return _by_pmix(identity, pmix, environ, timeout_s), None
+    step = _step_name(identity, environ)
+    if step is not None:
+        return _by_meeting_point(identity, step, environ, timeout_s)
+    if environ.get("MASTER_ADDR"):
+        return _by_master_address(identity, environ, timeout_s), None
+    raise UsageError(
+        f"{identity.world_size} ranks started by {identity.source} have no way to find each other",
+        where="launch",
+        expected="PMIx, a Slurm node list, or MASTER_ADDR and MASTER_PORT",
+        fix="install libpmix2 on every node, or start with srun or torchrun",
+    )
+
+
+def _by_pmix(identity: RankIdentity, pmix: PmixClient, environ: Environ, timeout_s: float) -> Store:
+    """Rank 0 serves a store on a free port; its address travels put → commit → fence → get."""
+    store = None
+    text = b"present"
+    if identity.rank == 0:
+        store = serve_store(timeout_s)
+        text = (
+            _address_of(store, identity, _other_nodes(identity, environ, pmix)).to_text().encode()
+        )
+    try:
+        pmix.put(ADDRESS_KEY, text)
+        pmix.commit(timeout_s=timeout_s)
+        pmix.fence(timeout_s=timeout_s)
+    except (PmixDeadlineError, PmixError) as error:
+        raise _fence_failed(identity, pmix, error) from error
+    if store is not None:
+        return store
+    published = pmix.get(0, ADDRESS_KEY, timeout_s=timeout_s)
+    if not isinstance(published, bytes):
+        raise DeadlineError(f"rank 0 published no {ADDRESS_KEY}", where="PMIx")
+    where = f"PMIx {ADDRESS_KEY} of rank 0"
+    address = parse_address(published.decode("utf-8", "replace"), where=where)
+    return reach_store(address, timeout_s)
+
+
+def _fence_failed(
+    identity: RankIdentity, pmix: PmixClient, error: PmixDeadlineError | PmixError
+) -> DeadlineError:
+    """Name the ranks that have not come as far as their commit.
+
+    At most _MOST_PROBERS ranks ask; the others wait as long, because a rank that exits may take its
+    step, and with it the message, along.
+    """
+    everyone = identity.world_size
+    if identity.rank % max(1, everyone // _MOST_PROBERS) == 0:
+        absent = pmix.absent(range(everyone), ADDRESS_KEY, wait_s=_PROBE_S)
+        if absent is None:
+            who = f"which rank is late the {pmix.implementation} implementation cannot tell"
+        elif absent:
+            who = f"{rank_words(absent)} of {everyone} did not arrive"
+        else:
+            who = "all ranks are there now: one came after the deadline"
+    else:
+        time.sleep(_PROBE_S)
+        who = "rank 0 says which rank is late"
+    return DeadlineError(
+        f"{who} ({error.message})",
+        where=f"rank {identity.rank} on {identity.host}",
+        fix="see what the late rank printed; a node without libpmix keeps its ranks from coming",
+    )
+
+
+def _by_meeting_point(
+    identity: RankIdentity, step: str, environ: Environ, timeout_s: float
+) -> tuple[Store, MeetingPoint | None]:
+    """The first process of the first node serves the store and tells those who ask there.
+
+    Not rank 0: with --distribution=arbitrary rank 0 may sit on any node.
+    """
+    if identity.node_rank == 0 and identity.local_rank == 0:
+        store = serve_store(timeout_s)
+        address = _address_of(store, identity, _other_nodes(identity, environ, None))
+        return store, MeetingPoint(step, address)
+    hosts = [LOOPBACK]
+    if not _one_node(identity):
+        # srun's own address helps where node names do not resolve: in a batch job srun runs there
+        nodes = expand_hostlist(environ["SLURM_STEP_NODELIST"], where="SLURM_STEP_NODELIST")
+        hosts = [h for h in (nodes[0], environ.get("SLURM_LAUNCH_NODE_IPADDR")) if h]
+    return reach_store(find_store(step, hosts, timeout_s=timeout_s), timeout_s), None
+
+
+def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: float) -> Store:
+    """torchrun's store, or one that rank 0 serves at the exported address.
+
+    torchrun's agent keeps its store over restarts, so each attempt has its own prefix.
+    """
+    from torch.distributed import PrefixStore
+
+    port = said(environ, "MASTER_PORT", minimum=1)
+    if port is None or port.value > 65535:
+        raise UsageError(
+            f"{environ.get('MASTER_PORT', '')!r}",
+            where="MASTER_PORT",
+            expected="a port, 1 to 65535",
+        )
+    address = StoreAddress((environ["MASTER_ADDR"],), port.value)
+    by_agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if identity.rank == 0 and not by_agent:
+        store = serve_store(timeout_s, port=port.value)
+    else:
+        store = reach_store(address, timeout_s)
+    attempt = said(environ, "TORCHELASTIC_RESTART_COUNT")
+    return PrefixStore(f"clusterlab/attempt_{attempt.value if attempt else 0}", store)
+
+
+def _step_name(identity: RankIdentity, environ: Environ) -> str | None:
+    """What names this step and attempt to all its ranks, where a meeting point can be derived."""
+    if identity.source == "slurm" and environ.get("SLURM_STEP_NODELIST"):
+        names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+        return ".".join(environ.get(name) or "0" for name in names)
+    if identity.source == "openmpi" and _one_node(identity):
+        return environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid")
+    return None
+
+
+def _one_node(identity: RankIdentity) -> bool:
+    return identity.local_world_size == identity.world_size
+
+
+def _other_nodes(identity: RankIdentity, environ: Environ, pmix: PmixClient | None) -> list[str]:
+    """The names of the job's other nodes, as far as the launcher tells."""
+    if _one_node(identity):
+        return []
+    text = environ.get("SLURM_STEP_NODELIST")
+    if text:
+        names = expand_hostlist(text, where="SLURM_STEP_NODELIST")
+    else:
+        listed = pmix.get(WILDCARD_RANK, NODE_LIST, timeout_s=5.0) if pmix else None
+        names = listed.split(",") if isinstance(listed, str) else []
+    return [name for name in names if name != identity.host]
+
+
+def _address_of(store: TCPStore, identity: RankIdentity, others: Sequence[str]) -> StoreAddress:
+    """Where the others can reach ``store``: the address this host has towards them, then its names."""
+    if _one_node(identity):
+        return StoreAddress((LOOPBACK,), store.port)
+    hosts = [source_address(others), identity.host, socket.gethostname()]
+    return StoreAddress(tuple(dict.fromkeys(h for h in hosts if h)), store.port)
