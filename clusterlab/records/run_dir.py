@@ -22,7 +22,14 @@ from typing import Any
 from clusterlab.core.errors import UsageError
 from clusterlab.records.environment import allowed_environment, versions
 from clusterlab.records.files import read_json, write_json
-from clusterlab.records.run_info import Attempt, Context, RunInfo, info_from_json, info_to_json
+from clusterlab.records.run_info import (
+    Attempt,
+    Context,
+    RunInfo,
+    info_from_json,
+    info_to_json,
+    plain_json,
+)
 from clusterlab.records.samples import SamplesWriter
 from clusterlab.records.store import RECORDS, RecordsRead, RecordWriter, read_records
 
@@ -117,7 +124,7 @@ def create_run(
         run_id=run_id,
         name=name,
         created_utc=utc_text(created),
-        configuration=dict(configuration or {}),
+        configuration=plain_json(configuration or {}),
         planned_points=planned_points,
         created_by=_this_process(command),
         attempts=(),
@@ -147,13 +154,29 @@ def open_run(path: Path | str) -> RunDir:
 
 
 def start_attempt(
-    run: RunDir, *, command: Sequence[str] | None = None, now: datetime | None = None
+    run: RunDir,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    planned_points: int | None = None,
+    command: Sequence[str] | None = None,
+    now: datetime | None = None,
 ) -> RunDir:
     """Append an attempt to run.json (read afresh, replaced atomically) and return the run with it.
 
-    An earlier attempt that did not end stays as it is: that is what a killed job looks like.
+    A batch script makes the directory before anyone knows what will be measured: ``configuration`` and
+    ``planned_points`` fill that gap. Raises UsageError when the run already holds another
+    configuration: rows of two sweeps do not belong in one run. An earlier attempt that did not end
+    stays as it is: that is what a killed job looks like.
     """
     run = open_run(run.path)
+    info = run.info
+    if configuration is not None:
+        wanted = plain_json(configuration)
+        if info.configuration and info.configuration != wanted:
+            raise _other_configuration(run, wanted)
+        info = replace(info, configuration=wanted)
+    if planned_points is not None:
+        info = replace(info, planned_points=planned_points)
     attempt = Attempt(
         number=run.attempt + 1,
         started_utc=utc_text(now or datetime.now(UTC)),
@@ -161,32 +184,19 @@ def start_attempt(
         exit_code=None,
         context=_this_process(command),
     )
-    return _with_attempts(run, (*run.info.attempts, attempt))
+    return _with_attempts(RunDir(run.path, info), (*info.attempts, attempt))
 
 
-def describe_run(run: RunDir, *, configuration: Mapping[str, Any], planned_points: int) -> RunDir:
-    """Say what a directory that was made beforehand (by a batch script) will hold.
-
-    A requeued job says the same again. Raises UsageError when the directory already holds another
-    configuration: its rows would not belong together.
-    """
-    current = open_run(run.path)
-    wanted = json.loads(json.dumps(dict(configuration), default=str))
-    if current.info.configuration and current.info.configuration != wanted:
-        differing = sorted(
-            key
-            for key in {*wanted, *current.info.configuration}
-            if wanted.get(key) != current.info.configuration.get(key)
-        )
-        raise UsageError(
-            f"holds a run with another configuration ({', '.join(differing)} differ)",
-            where=str(run.path),
-            fix="repeat the same arguments, or give the new run a directory of its own",
-        )
-    info = replace(current.info, configuration=wanted, planned_points=planned_points)
-    described = RunDir(current.path, info)
-    _write_info(described)
-    return described
+def _other_configuration(run: RunDir, wanted: Mapping[str, Any]) -> UsageError:
+    held = run.info.configuration
+    differ = sorted(k for k in {*held, *wanted} if held.get(k) != wanted.get(k))
+    changes = ", ".join(f"{k}: {held.get(k)!r} there, {wanted.get(k)!r} now" for k in differ)
+    return UsageError(
+        f"holds another sweep ({changes})",
+        where=str(run.path),
+        expected="the same options when a run is continued",
+        fix="start a new run",
+    )
 
 
 def end_attempt(run: RunDir, exit_code: int, *, now: datetime | None = None) -> RunDir:

@@ -49,10 +49,15 @@ class RunInfo:
     attempts: tuple[Attempt, ...]
 
 
+def plain_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` as a JSON file would give it back: tuples as lists, paths and enums as text."""
+    plain: dict[str, Any] = json.loads(json.dumps(data, default=str))
+    return plain
+
+
 def info_to_json(info: RunInfo) -> dict[str, Any]:
-    """Plain data for run.json. Paths and enums in the configuration become text."""
-    data: dict[str, Any] = json.loads(json.dumps(asdict(info), default=str))
-    return {"schema_version": SCHEMA_VERSION, **data}
+    """Plain data for run.json."""
+    return {"schema_version": SCHEMA_VERSION, **plain_json(asdict(info))}
 
 
 def info_from_json(data: Any, *, where: str) -> RunInfo:

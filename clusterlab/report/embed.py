@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +54,15 @@ def script_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def rows_csv(data: ReportData) -> str:
-    """All rows as CSV, one column per field of the schema; empty where not known.
+def rows_csv(rows: Iterable[Row]) -> str:
+    """``rows`` as CSV, one column per field of the schema; empty where not known.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(Row.__dataclass_fields__)
-    for row in data.rows:
+    for row in rows:
         writer.writerow([_cell(value) for value in jsonable(row).values()])
     return out.getvalue()
 

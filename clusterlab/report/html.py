@@ -41,7 +41,7 @@ def render(data: ReportData) -> str:
             # Inert by construction: script_json leaves no "<" in it.
             data=Markup(embedded),
             downloads=(
-                download(f"{name}.csv", "text/csv", rows_csv(data)),
+                download(f"{name}.csv", "text/csv", rows_csv(data.rows)),
                 download(f"{name}.json", "application/json", embedded),
             ),
             version=clusterlab.__version__,

@@ -99,6 +99,8 @@ def page_view(data: ReportData) -> PageView:
     """All values of the page for ``data``."""
     info = data.run.info
     context = info.attempts[-1].context if info.attempts else info.created_by
+    # A batch script makes the directory with a command of its own; the first attempt's is the sweep.
+    first = info.attempts[0].context if info.attempts else info.created_by
     return PageView(
         title=plain(info.name),
         run_id=plain(info.run_id),
@@ -111,7 +113,7 @@ def page_view(data: ReportData) -> PageView:
         ranks=_ranks(data.placement),
         collectives=_collectives(data),
         matrix=error_matrix(data.rows),
-        command=_shell(info.created_by.command),
+        command=_shell(first.command),
         environment=_environment(context.environment),
         configuration=json.dumps(info.configuration, indent=2),
         attempts=tuple(_attempt(a) for a in info.attempts),
