@@ -7,7 +7,6 @@ records.jsonl, each rank its own samples and log.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding, Verdict
-from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
-from clusterlab.records.run_info import Attempt, Context
+from clusterlab.records.run_info import Attempt
 from clusterlab.report.charts import busbw_at, curve_chart
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.text import plain
+from clusterlab.report.where import facts, rank_cells
 from clusterlab.verdict.compare import CollectiveSummary
 
 CHART_LIMIT = 60
@@ -108,9 +108,9 @@ def page_view(data: ReportData) -> PageView:
         counts=_counts(data),
         notes=tuple(plain(note) for note in data.notes),
         findings=data.findings,
-        facts=_facts(data, context),
+        facts=facts(data, context),
         versions=tuple((k, plain(v)) for k, v in context.versions.items() if v),
-        ranks=_ranks(data.placement),
+        ranks=rank_cells(data.placement),
         collectives=_collectives(data),
         matrix=error_matrix(data.rows),
         command=_shell(first.command),
@@ -133,81 +133,6 @@ def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
         wrong += f" ({comparison.unchecked} points not checked)"
     shown = [(VERDICT_WORDS[v], str(n)) for v, n in comparison.counts.items() if n]
     return (("points", of_planned), *shown, ("wrong elements", wrong))
-
-
-def _facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
-    info, placement = data.run.info, data.placement
-    facts = [("Measured", _period(data)), ("Ranks", _ranks_in_words(placement, data.rows))]
-    hosts = placement.hosts if placement else (context.host,)
-    facts.append(("Hosts", _first_few(hosts)))
-    gpus = dict.fromkeys(r.gpu_name for r in placement.ranks if r.gpu_name) if placement else {}
-    if gpus:
-        facts.append(("GPUs", _first_few(tuple(gpus))))
-    facts.append(("Backend", _first_few(tuple(dict.fromkeys(r.backend for r in data.rows)))))
-    facts.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
-    facts.append(("Fabric", _fabric(data)))
-    facts.append(("Predicted from", _provenance(data)))
-    facts.append(("Attempts", str(len(info.attempts))))
-    return tuple((name, plain(value)) for name, value in facts)
-
-
-def _period(data: ReportData) -> str:
-    times = sorted(row.time_utc for row in data.rows)
-    return (
-        f"{times[0]} to {times[-1]}" if times else f"nothing; created {data.run.info.created_utc}"
-    )
-
-
-def _ranks_in_words(placement: Placement | None, rows: Sequence[Row]) -> str:
-    if placement:
-        hosts = len(placement.hosts)
-        return f"{placement.world_size} on {hosts} host{'s' if hosts > 1 else ''}"
-    return _first_few(tuple(str(n) for n in sorted({row.world_size for row in rows})))
-
-
-def _first_few(names: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) + more) or NOT_KNOWN
-
-
-def _fabric(data: ReportData) -> str:
-    fabric = data.fabric
-    if fabric is None:
-        return "none named"
-    changed = f", changed: {json.dumps(dict(fabric.overrides))}" if fabric.overrides else ""
-    return f"{fabric.design} (sha256 {fabric.sha256[:12]}){changed}"
-
-
-def _provenance(data: ReportData) -> str:
-    named = data.fabric.calibration if data.fabric else None
-    found = tuple(dict.fromkeys(row.provenance for row in data.rows if row.provenance))
-    return named or _first_few(found, 3)
-
-
-def _ranks(placement: Placement | None) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        (
-            str(r.rank),
-            plain(r.host),
-            str(r.local_rank),
-            plain(" ".join(x for x in (r.gpu or "", r.gpu_name or "") if x)) or NOT_KNOWN,
-            NOT_KNOWN if r.numa is None else str(r.numa),
-            _ranges(r.cores),
-            plain(", ".join(r.nics)) or NOT_KNOWN,
-        )
-        for r in (placement.ranks if placement else ())
-    )
-
-
-def _ranges(cores: Sequence[int]) -> str:
-    """``0-3,8`` for (0, 1, 2, 3, 8), as the kernel writes CPU lists."""
-    spans: list[list[int]] = []
-    for core in sorted(cores):
-        if spans and core == spans[-1][1] + 1:
-            spans[-1][1] = core
-        else:
-            spans.append([core, core])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or NOT_KNOWN
 
 
 def _collectives(data: ReportData) -> tuple[CollectiveView, ...]:
@@ -288,17 +213,12 @@ def _interval(row: Row) -> str:
 
 
 def _wrong(halves: Halves) -> str:
-    counts = [row.wrong for row in halves.rows]
-    checked = [c for c in counts if c is not None]
+    checked = [row.wrong for row in halves.rows if row.wrong is not None]
     if not checked:
         return "not checked"
     first = next((row for row in halves.rows if row.wrong), None)
-    if first is None or first.wrong_rank is None:
-        return str(sum(checked))
-    return (
-        f"{sum(checked)}: first on rank {first.wrong_rank}, element {first.wrong_index}, "
-        f"expected {first.wrong_expected:g}, got {first.wrong_got:g}"
-    )
+    where = f": first on rank {first.wrong_rank}, element {first.wrong_index}" if first else ""
+    return f"{sum(checked)}{where}"
 
 
 def _shell(command: Sequence[str]) -> str:

@@ -119,26 +119,24 @@ def _row_style(verdict: Verdict) -> str | None:
 
 
 def _summary_table(comparison: Comparison) -> Table:
-    table = _table("Predicted against measured time, by collective")
+    table = _table(
+        "Predicted against measured time, by collective: (predicted - measured) / measured"
+    )
     table.add_column("collective", no_wrap=True)
-    for name in ("points", "median", "p90", "bias", "wrong", "slow", "fast"):
-        table.add_column(name, justify="right")
-    table.add_column("worst")
+    for name in ("points", "median", "p90", "bias", "slow", "fast", "wrong", "worst at"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for s in comparison.summaries:
-        worst = NOT_KNOWN
-        if s.worst:
-            worst = f"{percent(s.worst.error, signed=True)} at {human_size(s.worst.row.size_bytes)}"
         table.add_row(
             s.collective,
             str(s.points),
             percent(s.median_error),
             percent(s.p90_error),
             percent(s.bias, signed=True),
-            str(s.wrong) + (f" ({s.unchecked} unchecked)" if s.unchecked else ""),
             str(s.counts[Verdict.SLOW]),
             str(s.counts[Verdict.FAST_UNEXPECTED]),
-            worst,
+            NOT_KNOWN if s.unchecked == s.points else str(s.wrong),
+            human_size(s.worst.row.size_bytes) if s.worst else NOT_KNOWN,
             s.judged.verdict.value,
             style=_row_style(s.judged.verdict),
         )

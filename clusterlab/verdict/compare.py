@@ -149,6 +149,8 @@ def _pass_reason(rows: Sequence[Row]) -> str:
     inside = sum(judge_row(row).verdict == Verdict.PASS for row in rows)
     unchecked = sum(row.wrong is None for row in rows)
     reason = f"{_of(inside, len(rows))} within their intervals"
+    if inside < len(rows):
+        reason += ", no fewer than such intervals promise"
     return f"{reason}; data of {unchecked} not checked" if unchecked else reason
 
 

@@ -1,0 +1,90 @@
+"""Where a run ran and on what, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from clusterlab.core.placement import Placement
+from clusterlab.core.rows import Row
+from clusterlab.records.run_info import Context
+from clusterlab.report.data import ReportData
+from clusterlab.report.numbers import NOT_KNOWN
+from clusterlab.report.text import plain
+
+
+def facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
+    """When, on how many ranks, hosts and GPUs, over what, predicted from what: name and value."""
+    info, placement = data.run.info, data.placement
+    found = [("Measured", _period(data)), ("Ranks", _ranks_in_words(placement, data.rows))]
+    hosts = placement.hosts if placement else (context.host,)
+    found.append(("Hosts", _first_few(hosts)))
+    gpus = dict.fromkeys(r.gpu_name for r in placement.ranks if r.gpu_name) if placement else {}
+    if gpus:
+        found.append(("GPUs", _first_few(tuple(gpus))))
+    found.append(("Backend", _first_few(tuple(dict.fromkeys(r.backend for r in data.rows)))))
+    found.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
+    found.append(("Fabric", _fabric(data)))
+    found.append(("Predicted from", _provenance(data)))
+    found.append(("Attempts", str(len(info.attempts))))
+    return tuple((name, plain(value)) for name, value in found)
+
+
+def _period(data: ReportData) -> str:
+    times = sorted(row.time_utc for row in data.rows)
+    return (
+        f"{times[0]} to {times[-1]}" if times else f"nothing; created {data.run.info.created_utc}"
+    )
+
+
+def _ranks_in_words(placement: Placement | None, rows: Sequence[Row]) -> str:
+    if placement:
+        hosts = len(placement.hosts)
+        return f"{placement.world_size} on {hosts} host{'s' if hosts > 1 else ''}"
+    return _first_few(tuple(str(n) for n in sorted({row.world_size for row in rows})))
+
+
+def _first_few(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) + more) or NOT_KNOWN
+
+
+def _fabric(data: ReportData) -> str:
+    fabric = data.fabric
+    if fabric is None:
+        return "none named"
+    changed = f", changed: {json.dumps(dict(fabric.overrides))}" if fabric.overrides else ""
+    return f"{fabric.design} (sha256 {fabric.sha256[:12]}){changed}"
+
+
+def _provenance(data: ReportData) -> str:
+    named = data.fabric.calibration if data.fabric else None
+    found = tuple(dict.fromkeys(row.provenance for row in data.rows if row.provenance))
+    return named or _first_few(found, 3)
+
+
+def rank_cells(placement: Placement | None) -> tuple[tuple[str, ...], ...]:
+    """Per rank: rank, host, local rank, GPU, NUMA domain, cores, NICs."""
+    return tuple(
+        (
+            str(r.rank),
+            plain(r.host),
+            str(r.local_rank),
+            plain(" ".join(x for x in (r.gpu or "", r.gpu_name or "") if x)) or NOT_KNOWN,
+            NOT_KNOWN if r.numa is None else str(r.numa),
+            _ranges(r.cores),
+            plain(", ".join(r.nics)) or NOT_KNOWN,
+        )
+        for r in (placement.ranks if placement else ())
+    )
+
+
+def _ranges(cores: Sequence[int]) -> str:
+    """``0-3,8`` for (0, 1, 2, 3, 8), as the kernel writes CPU lists."""
+    spans: list[list[int]] = []
+    for core in sorted(cores):
+        if spans and core == spans[-1][1] + 1:
+            spans[-1][1] = core
+        else:
+            spans.append([core, core])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or NOT_KNOWN
