@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
@@ -113,6 +113,11 @@ class Fabric:
         known = {d.name for d in self.devices}
         for link in self.links:
             check_link(link, known, where=where)
+
+    @cached_property
+    def memo(self) -> dict[object, Any]:
+        """Facts derived from this fabric, kept by whoever derived them (routes)."""
+        return {}
 
     @cached_property
     def _by_name(self) -> dict[str, Device]:

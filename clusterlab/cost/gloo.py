@@ -1,0 +1,53 @@
+"""What gloo really does for each call of torch.distributed (torch 2.13's ProcessGroupGloo).
+
+Read in pytorch/gloo 70dc3602 (gloo/allreduce.cc, reduce.cc, broadcast.cc, allgather.cc, alltoall.cc) and
+checked against the bytes that cross the loopback interface (n ranks, S bytes):
+
+    all_reduce      ring, at least 2 segments per rank, at most 1 MiB each           2(n-1) S
+    reduce_scatter  torch copies the input, runs the all_reduce, keeps a slice        2(n-1) S
+    all_gather      ring in half parts; torch gathers into a fresh buffer and copies   (n-1) S
+    all_to_all      all sends posted at once                                           (n-1) S
+    broadcast       binomial tree of the whole buffer, no pipelining                   (n-1) S
+    reduce          ring reduce-scatter, then every rank sends its part to the root    (n-1) S + S (n-1)/n
+    send_recv       isend and irecv around the ring                                        n S
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from clusterlab.cost import algorithms
+from clusterlab.cost.schedule import Schedule
+
+SEGMENT_BYTES = 1 << 20
+"""kMaxSegmentSize of gloo/allreduce.h and gloo/reduce.h."""
+
+
+def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) -> Schedule:
+    """What gloo runs for ``size_bytes`` (nccl-tests' size) among ``n`` ranks."""
+    S = float(size_bytes)
+    segments = _segments_per_rank(n, S)
+    build: dict[str, Callable[[], Schedule]] = {
+        "all_reduce": lambda: algorithms.ring_all_reduce(n, S, chunks=segments),
+        "reduce_scatter": lambda: replace(
+            algorithms.ring_all_reduce(n, S, chunks=segments),
+            collective="reduce_scatter",
+            algorithm="ring_all_reduce",
+            copied_bytes=n * S + S,
+        ),
+        "all_gather": lambda: replace(
+            algorithms.ring_all_gather(n, S, chunks=2), copied_bytes=n * S + S
+        ),
+        "all_to_all": lambda: replace(algorithms.direct_all_to_all(n, S), copied_bytes=S),
+        "broadcast": lambda: algorithms.binomial_broadcast(n, S, root=root),
+        "reduce": lambda: algorithms.ring_reduce_gather(n, S, chunks=segments, root=root),
+        "send_recv": lambda: algorithms.ring_shift(n, S),
+    }
+    return build[collective]()
+
+
+def _segments_per_rank(n: int, S: float) -> int:
+    """Segments each rank's n-th of the buffer is sent in."""
+    whole_buffer = max(2 * n, -int(-S // SEGMENT_BYTES))
+    return -(-whole_buffer // n)

@@ -1,0 +1,134 @@
+"""The communicator NCCL would build on a fabric, in closed form for equal hosts.
+
+NCCL searches channels × speed; for symmetric boxes the result is known (agrees with NCCL's logs for
+H100 with 1, 2, 4 and 8 GPUs per node): the fastest speed of its list that fills the link, then channels
+doubled and speed halved where `ncclTopoDupChannels` does so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.placement import RankPlacement
+from clusterlab.cost.nccl_constants import SPEEDS_INTER_GBPS, SPEEDS_INTRA_GBPS
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.routes import Crossing, route
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """``ranks`` on ``nodes`` hosts. Channels and GB/s per channel of the ring and of the tree.
+
+    ``intra`` is the kind of link inside a host: nvlink or pcie.
+    """
+
+    ranks: int
+    nodes: int
+    intra: str
+    channels: int
+    ring_GBps: float
+    tree_GBps: float
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks on each host (the fullest one)."""
+        return -(-self.ranks // self.nodes)
+
+
+def communicator(
+    fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
+) -> Communicator:
+    """NCCL's ring and tree over ``devices``. Raises UsageError where no GPU or no path is."""
+    for rank, device in zip(group, devices, strict=True):
+        if fabric.device(device).kind != "gpu":
+            raise UsageError(
+                f"rank {rank.rank} is on {device}, no GPU",
+                where=f"fabric {fabric.name}",
+                expected="backend nccl on GPUs",
+                fix="use --backend gloo, or a fabric with GPUs",
+            )
+    hosts = Counter(r.host for r in group)
+    n, nodes = len(group), len(hosts)
+    per_node = max(hosts.values())
+    intra, within_GBps = _within(fabric, group, devices) if per_node > 1 else ("nvlink", math.inf)
+    if nodes == 1:
+        channels, speed = _fill(within_GBps, SPEEDS_INTRA_GBPS)
+        # Of two GPUs a tree uses each link one way at a time: NCCL's search finds twice the speed.
+        return Communicator(n, 1, intra, channels, speed, speed * (2 if n == 2 else 1))
+    nics, nic_GBps = _between(fabric, group, devices)
+    speed = _speed(min(nic_GBps, within_GBps / nics), SPEEDS_INTER_GBPS)
+    channels, ring = _duplicate(nics, speed)
+    return Communicator(n, nodes, intra, channels, ring, speed if nodes <= 2 else ring)
+
+
+def _within(
+    fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
+) -> tuple[str, float]:
+    """Kind of link and GB/s out of the slowest GPU towards its neighbour on the same host."""
+    rates = []
+    kinds = set()
+    for (a, here), (b, there) in zip(
+        zip(group, devices, strict=True),
+        zip(group[1:] + group[:1], (*devices[1:], devices[0]), strict=True),
+        strict=True,
+    ):
+        if a.host == b.host and here != there:
+            crossings = route(fabric, here, there)
+            rates.append(_rate(crossings))
+            kinds |= {c.link.link_class for c in crossings}
+    return ("nvlink" if kinds <= {"nvlink", "c2c", "xgmi"} else "pcie"), min(rates)
+
+
+def _between(
+    fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
+) -> tuple[int, float]:
+    """NICs that a host's ranks leave by, and GB/s of the slowest way from a GPU to its peer elsewhere."""
+    first: dict[str, list[str]] = {}
+    for rank, device in zip(group, devices, strict=True):
+        first.setdefault(rank.host, []).append(device)
+    here, there, *_ = first.values()
+    nics: set[str] = set()
+    rates = []
+    for a, b in zip(here, there, strict=False):
+        crossings = route(fabric, a, b)
+        rates.append(_rate(crossings))
+        nics |= {
+            c.link.src for c in crossings if fabric.device(c.link.src).kind == "nic"
+            and fabric.device(c.link.src).host == group[0].host
+        }  # fmt: skip
+    return max(1, len(nics)), min(rates)
+
+
+def _rate(crossings: Sequence[Crossing]) -> float:
+    """What a route carries: its tightest link by share. Unknown links do not limit."""
+    rates = [c.link.capacity_GBps / c.share for c in crossings if c.link.capacity_GBps is not None]
+    if not rates:
+        names = ", ".join(c.link.name for c in crossings) or "the ranks"
+        raise UsageError(
+            "no bandwidth known", where=names, expected="a figure for at least one link on the way"
+        )
+    return min(rates)
+
+
+def _speed(rate_GBps: float, speeds: Sequence[float]) -> float:
+    fitting = [s for s in speeds if s <= rate_GBps * (1 + 1e-9)]
+    return fitting[0] if fitting else rate_GBps
+
+
+def _fill(rate_GBps: float, speeds: Sequence[float]) -> tuple[int, float]:
+    """Most bandwidth first, then fewest channels."""
+    choices = [(int(rate_GBps / s + 1e-9), s) for s in speeds if s <= rate_GBps * (1 + 1e-9)]
+    if not choices:
+        return _duplicate(1, rate_GBps)
+    return _duplicate(*max(choices, key=lambda choice: (choice[0] * choice[1], choice[1])))
+
+
+def _duplicate(channels: int, speed: float) -> tuple[int, float]:
+    """ncclTopoDupChannels for sm_90: twice the channels at half the speed, unless there are enough."""
+    if speed >= 25 and not (speed < 50 and channels > 4):
+        return 2 * channels, speed / 2
+    return channels, speed
