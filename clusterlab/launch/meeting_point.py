@@ -87,11 +87,11 @@ def find_store(step: str, hosts: Sequence[str], *, timeout_s: float) -> StoreAdd
 
 
 def _resolve(hosts: Sequence[str]) -> list[str]:
-    """The IPv4 addresses of ``hosts``; a name nobody knows (yet) has none."""
+    """The addresses of ``hosts``; a name nobody knows (yet) has none."""
     addresses = []
     for host in hosts:
         with contextlib.suppress(OSError):
-            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             addresses += [str(entry[4][0]) for entry in found]
     return list(dict.fromkeys(addresses))
 
@@ -120,16 +120,13 @@ def _read_line(connection: socket.socket) -> bytes:
 
 
 def _bind_first_free(ports: Sequence[int], step: str) -> socket.socket:
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     for port in ports:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("", port))
-            listening.listen(1024)
-        except OSError:
-            listening.close()
-            continue
-        return listening
+        with contextlib.suppress(OSError):  # taken
+            return socket.create_server(
+                ("", port), family=family, backlog=1024, dualstack_ipv6=both
+            )
     raise UsageError(
         f"all meeting ports of step {step} are taken ({', '.join(map(str, ports))})",
         where="launch",

@@ -47,34 +47,18 @@ def parse_address(text: str, *, where: str) -> StoreAddress:
 
 
 def serve_store(timeout_s: float, *, port: int = 0) -> TCPStore:
-    """A TCPStore served by this process, by default on a free port. Raises UsageError.
+    """A TCPStore served by this process, by default on a free port. Raises UsageError."""
+    from torch.distributed import DistError, TCPStore
 
-    It listens on IPv4: a TCPStore's own dual-stack socket sees ::ffff: addresses, which few hosts files
-    name, and warns about every client it cannot look up.
-    """
-    from torch.distributed import TCPStore
-
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    timeout = timedelta(seconds=timeout_s)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("", port))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
+        return TCPStore(LOOPBACK, port, None, True, timeout=timeout, wait_for_workers=False)
+    except DistError as error:
         raise UsageError(
-            f"port {port} cannot be opened: {error.strerror}",
+            f"port {port} cannot be opened ({_first_line(error)})",
             where="launch",
             fix="choose another MASTER_PORT, or start with srun --mpi=pmix, which needs none",
         ) from None
-    return TCPStore(
-        LOOPBACK,
-        listening.getsockname()[1],
-        None,
-        True,
-        timeout=timedelta(seconds=timeout_s),
-        wait_for_workers=False,
-        master_listen_fd=listening.detach(),  # the store closes it
-    )
 
 
 def reach_store(address: StoreAddress, timeout_s: float) -> TCPStore:
@@ -121,10 +105,12 @@ def _first_reachable(address: StoreAddress, end: float) -> str:
 def source_address(others: Sequence[str]) -> str | None:
     """This host's address on the way to the first of ``others`` whose name resolves."""
     for other in others:
-        # connecting a UDP socket sends nothing: the kernel only picks the route
-        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((other, 9))
-            return str(probe.getsockname()[0])
+        with suppress(OSError):
+            # connecting a UDP socket sends nothing: the kernel only picks the route
+            family, kind, _, _, target = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(target)
+                return str(probe.getsockname()[0])
     return None
 
 
