@@ -67,6 +67,10 @@ class Calibration:
             "constant", name, (c.name for c in self.constants), where=self.source or "calibration"
         )
 
+    def has(self, name: str) -> bool:
+        """Whether there is a constant called ``name``."""
+        return any(c.name == name for c in self.constants)
+
     def residual(self, collective: str) -> Residual | None:
         """How well it meets ``collective``, where that was measured."""
         return next((r for r in self.residuals if r.collective == collective), None)

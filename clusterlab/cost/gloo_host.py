@@ -13,6 +13,8 @@ its bytes take cores / senders times as long.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.schedule import Phase, Schedule
 from clusterlab.cost.types import Constant
@@ -70,10 +72,20 @@ def combine(latency: float, work: float, overlap: float) -> float:
     larger = max(latency, work)
     if larger <= 0:
         return 0.0
-    return larger * ((latency / larger) ** overlap + (work / larger) ** overlap) ** (1 / overlap)
+    total: float = (latency / larger) ** overlap + (work / larger) ** overlap
+    return float(larger * total ** (1 / overlap))
 
 
-def host_time_us(schedule: Schedule, calibration: Calibration, dtype: str, op: str | None) -> float:
+@dataclass(frozen=True, slots=True)
+class HostTime:
+    """The formula's answer; ``bottleneck`` is busy for ``busy_us`` of it."""
+
+    time_us: float
+    bottleneck: str
+    busy_us: float
+
+
+def host_time(schedule: Schedule, calibration: Calibration, dtype: str, op: str | None) -> HostTime:
     """The formula above with the calibration's constants."""
     sent = effective_sent_MiB(schedule, calibration.value("cores"))
     work_us = sent * calibration.value("transport_us_per_MiB")
@@ -82,8 +94,11 @@ def host_time_us(schedule: Schedule, calibration: Calibration, dtype: str, op: s
     if schedule.reduced_bytes:
         rate = calibration.value(reduction_constant(dtype, op))
         work_us += schedule.reduced_bytes / MiB * rate
-    messages = latency_us(schedule, calibration.value(message_constant(schedule.collective)))
-    return combine(messages, work_us, calibration.value("overlap"))
+    message_us = latency_us(schedule, calibration.value(message_constant(schedule.collective)))
+    time_us = combine(message_us, work_us, calibration.value("overlap"))
+    if message_us >= work_us:
+        return HostTime(time_us, "messages between the ranks", message_us)
+    return HostTime(time_us, "cores copying", work_us)
 
 
 def constants_used(

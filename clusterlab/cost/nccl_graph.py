@@ -16,7 +16,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.nccl_constants import SPEEDS_INTER_GBPS, SPEEDS_INTRA_GBPS
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.routes import Crossing, route
+from clusterlab.topology.routes import ACCELERATOR_LINKS, Crossing, route
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ def communicator(
     n, nodes = len(group), len(hosts)
     per_node = max(hosts.values())
     intra, within_GBps = _within(fabric, group, devices) if per_node > 1 else ("nvlink", math.inf)
+    if n == 1:
+        return Communicator(1, 1, intra, 1, math.inf, math.inf)
     if nodes == 1:
         channels, speed = _fill(within_GBps, SPEEDS_INTRA_GBPS)
         # Of two GPUs a tree uses each link one way at a time: NCCL's search finds twice the speed.
@@ -71,16 +73,15 @@ def _within(
     """Kind of link and GB/s out of the slowest GPU towards its neighbour on the same host."""
     rates = []
     kinds = set()
-    for (a, here), (b, there) in zip(
-        zip(group, devices, strict=True),
-        zip(group[1:] + group[:1], (*devices[1:], devices[0]), strict=True),
-        strict=True,
-    ):
-        if a.host == b.host and here != there:
-            crossings = route(fabric, here, there)
+    for i, (rank, here) in enumerate(zip(group, devices, strict=True)):
+        after = (i + 1) % len(group)
+        if rank.host == group[after].host and after != i:
+            crossings = route(fabric, here, devices[after])
             rates.append(_rate(crossings))
             kinds |= {c.link.link_class for c in crossings}
-    return ("nvlink" if kinds <= {"nvlink", "c2c", "xgmi"} else "pcie"), min(rates)
+    if not rates:  # no two neighbours of the ring share a host
+        return "nvlink", math.inf
+    return ("nvlink" if kinds <= ACCELERATOR_LINKS else "pcie"), min(rates)
 
 
 def _between(

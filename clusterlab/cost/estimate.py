@@ -1,0 +1,104 @@
+"""What a backend's model answers for one group, and how flows of several groups meet on links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterlab.core.placement import RankPlacement
+from clusterlab.cost.schedule import Load, Phase, Schedule, load_of
+from clusterlab.cost.types import Alternative, Constant, Interval
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.routes import route
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks of one process group in ring order, their end points on the fabric, the root's index."""
+
+    ranks: tuple[RankPlacement, ...]
+    devices: tuple[str, ...]
+    root: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A model's answer before it is compared with the bound.
+
+    ``bottleneck`` is busy for ``busy_us`` of ``time_us``.
+    """
+
+    time_us: float
+    algorithm: str
+    protocol: str | None
+    bottleneck: str
+    busy_us: float
+    provenance: tuple[Constant, ...]
+    interval: Interval | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OnLinks:
+    """What a schedule takes by the fabric's links alone: bytes over capacity, and known latencies.
+
+    ``busiest`` is the link that holds up most of ``transfer_us``, None where no bandwidth is known;
+    ``unknown`` names the links that were left out.
+    """
+
+    transfer_us: float
+    latency_us: float
+    busiest: str | None
+    constants: tuple[Constant, ...]
+    unknown: tuple[str, ...]
+
+
+def on_links(
+    schedules: Sequence[tuple[Schedule, Group]], fabric: Fabric, *, avoid: frozenset[str]
+) -> OnLinks:
+    """Time of schedules of equal shape that run side by side, phase by phase, sharing the links."""
+    transfer_us = latency_us = 0.0
+    held: dict[str, float] = {}
+    constants: dict[str, Constant] = {}
+    unknown: set[str] = set()
+    phases: Sequence[tuple[Phase, ...]] = [s.phases for s, _ in schedules]
+    for index in range(max(len(p) for p in phases)):
+        load, steps = _together(schedules, index, fabric, avoid)
+        transfer_us += steps * load.time_us
+        latency_us += steps * load.latency_us
+        unknown |= load.unknown
+        if load.busiest is not None:
+            link = load.busiest
+            held[link.name] = held.get(link.name, 0.0) + steps * load.time_us
+            constants[link.name] = Constant(
+                f"{link.name} {link.link_class}",
+                link.capacity_GBps or 0.0,
+                "GB/s",
+                link.GBps_source,
+            )
+    busiest = max(held, key=lambda name: held[name]) if held else None
+    return OnLinks(
+        transfer_us,
+        latency_us,
+        busiest,
+        tuple(constants.values()),
+        tuple(sorted(unknown)),
+    )
+
+
+def _together(
+    schedules: Sequence[tuple[Schedule, Group]], index: int, fabric: Fabric, avoid: frozenset[str]
+) -> tuple[Load, int]:
+    """The load of one step of phase ``index`` of all schedules, and the most steps any of them makes."""
+    flows = []
+    steps = 0
+    for schedule, group in schedules:
+        if index < len(schedule.phases):
+            phase = schedule.phases[index]
+            steps = max(steps, phase.steps)
+            flows += [
+                (f, route(fabric, group.devices[f.src], group.devices[f.dst], avoid=avoid))
+                for f in phase.flows
+            ]
+    return load_of(flows), steps

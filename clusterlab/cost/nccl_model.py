@@ -1,0 +1,94 @@
+"""The estimate for NCCL: its choice of ring or tree, the links for what it leaves out, the host's launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterlab.cost import nccl_constants as const
+from clusterlab.cost.algorithms import direct_all_to_all, ring_shift
+from clusterlab.cost.estimate import Estimate, Group, on_links
+from clusterlab.cost.host_overhead import with_launch
+from clusterlab.cost.nccl import ALGORITHMS, Choice, choices
+from clusterlab.cost.nccl_graph import Communicator, communicator
+from clusterlab.cost.schedule import Schedule
+from clusterlab.cost.types import Alternative, Constant, PredictRequest
+
+MODELLED_OVERRIDES = ("NCCL_ALGO", "NCCL_PROTO")
+
+
+def nccl_estimate(
+    request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
+) -> Estimate:
+    """NCCL's model where it has one, else one latency and the load on the links; then the launch."""
+    comm = communicator(request.fabric, group.ranks, group.devices)
+    if comm.ranks == 1:
+        estimate = Estimate(0.0, "local", None, "one rank", 0.0, ())
+    elif name in ALGORITHMS:
+        estimate = _chosen(request, name, comm)
+    else:
+        estimate = _by_links(request, name, comm, groups)
+    ignored = [v for v in request.overrides if v not in MODELLED_OVERRIDES]
+    notes = [f"not modelled: {', '.join(ignored)}"] if ignored else []
+    return with_launch(estimate, request.issue, tuple(notes))
+
+
+def _chosen(request: PredictRequest, name: str, comm: Communicator) -> Estimate:
+    ranked = choices(name, request.size_bytes, comm, request.overrides)
+    best = ranked[0]
+    transfer_us = request.size_bytes / (best.algbw_GBps * 1e3)
+    return Estimate(
+        time_us=best.time_us,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        bottleneck=_bottleneck(comm) if transfer_us > best.latency_us else "latency of the steps",
+        busy_us=max(transfer_us, best.latency_us),
+        provenance=_constants(best, comm),
+        alternatives=tuple(Alternative(c.algorithm, c.protocol, c.time_us) for c in ranked[1:]),
+        notes=("ring and tree only (no NVLS, CollNet or PAT)",),
+    )
+
+
+def _bottleneck(comm: Communicator) -> str:
+    return comm.intra if comm.nodes == 1 else "NICs"
+
+
+def _constants(choice: Choice, comm: Communicator) -> tuple[Constant, ...]:
+    return (
+        Constant(
+            f"{choice.algorithm}/{choice.protocol} latency", choice.latency_us, "µs", const.SOURCE
+        ),
+        Constant(
+            f"{choice.algorithm}/{choice.protocol} algbw", choice.algbw_GBps, "GB/s", const.SOURCE
+        ),
+        Constant("channels", comm.channels, "", const.SEARCH_SOURCE),
+        Constant("ring GB/s per channel", comm.ring_GBps, "GB/s", const.SEARCH_SOURCE),
+    )
+
+
+def _by_links(
+    request: PredictRequest, name: str, comm: Communicator, groups: Sequence[Group]
+) -> Estimate:
+    """all_to_all and send_recv: NCCL has no model for them."""
+    schedules = [(_schedule(name, len(g.ranks), request.size_bytes), g) for g in groups]
+    links = on_links(schedules, request.fabric, avoid=frozenset())
+    simple = const.PROTOCOLS.index("simple")
+    hop = "net" if comm.nodes > 1 else comm.intra
+    latency_us = const.BASE_US["ring"][simple] + const.HOP_US[hop, "ring"][simple]
+    return Estimate(
+        time_us=latency_us + links.latency_us + links.transfer_us,
+        algorithm=schedules[0][0].algorithm,
+        protocol="simple",
+        bottleneck=links.busiest or "latency of the steps",
+        busy_us=links.transfer_us if links.busiest else latency_us,
+        provenance=(
+            Constant("point-to-point latency", latency_us, "µs", const.SOURCE),
+            *links.constants,
+        ),
+        notes=("NCCL has no model for this collective: one latency and the load on the links",),
+    )
+
+
+def _schedule(name: str, n: int, size_bytes: float) -> Schedule:
+    if name == "all_to_all":
+        return direct_all_to_all(n, size_bytes)
+    return ring_shift(n, size_bytes)
