@@ -54,7 +54,7 @@ def check_value(name: str, value: Any, allowed: tuple[type, ...], *, where: str)
     for kind in allowed:
         if issubclass(kind, StrEnum):
             if value not in list(kind):
-                raise unknown(name, str(value), list(kind), where=where)
+                raise unknown(name, str(value), [word.value for word in kind], where=where)
             return kind(value)
     if float in allowed and type(value) is int:
         return float(value)

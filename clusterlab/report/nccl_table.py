@@ -21,9 +21,8 @@ _LEFT = "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}"
 _HALF = "  {:>7}  {:>6}  {:>6}  {:>6}"
 _MODEL = "  {:>7}  {:>7}  {:>6}"
 
-# A half that was not measured. ``nan`` and not ``N/A`` in the number columns: float("nan") reads
-# everywhere nccl-tests is parsed, and #wrong is N/A in nccl-tests itself when nothing was checked.
-_NOT_MEASURED = _HALF.format("nan", "nan", "nan", "N/A")
+# nccl-tests prints this one character narrower than a number: kept where columns are not continued.
+_UNCHECKED = "  N/A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +115,25 @@ def table_line(out_of_place: Row | None, in_place: Row | None, *, strict: bool) 
     root = -1 if row.root is None else row.root
     line = (
         f"{row.size_bytes:12d}  {row.count:12d}  {DTYPES[row.dtype].nccl_tests:>8}"
-        f"  {row.op or 'none':>6}  {root:6d}{_half(out_of_place)}{_half(in_place)}"
+        f"  {row.op or 'none':>6}  {root:6d}"
     )
+    line += _half(out_of_place, strict=strict) + _half(in_place, strict=strict)
     return line if strict else line + _model(row)
 
 
-def _half(row: Row | None) -> str:
+def _half(row: Row | None, *, strict: bool) -> str:
+    """Time, algbw, busbw, wrong. A half that was not measured is ``nan`` and not ``N/A`` in its number
+    columns: float("nan") reads everywhere nccl-tests is parsed.
+    """
+    if row is None or row.wrong is None:
+        wrong = _UNCHECKED if strict else f"{_UNCHECKED:>6}"
+    else:
+        wrong = f"{row.wrong:6g}"
     if row is None:
-        return _NOT_MEASURED
-    wrong = "N/A" if row.wrong is None else f"{row.wrong:g}"
-    return _HALF.format(
-        format_number(row.time_us_loop, 7),
-        format_number(row.algbw_GBps, 6),
-        format_number(row.busbw_GBps, 6),
-        wrong,
-    )
+        return f"  {'nan':>7}  {'nan':>6}  {'nan':>6}  {wrong}"
+    time = format_number(row.time_us_loop, 7)
+    algbw, busbw = format_number(row.algbw_GBps, 6), format_number(row.busbw_GBps, 6)
+    return f"  {time}  {algbw}  {busbw}  {wrong}"
 
 
 def _model(row: Row) -> str:

@@ -15,9 +15,8 @@ def three_digits(value: float | None) -> str:
         return "∞" if value > 0 else "-∞"
     if value == 0:
         return "0"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
-    return f"{rounded:,.{max(0, min(digits, 12))}f}"
+    exponent = int(f"{value:.2e}".partition("e")[2])  # after rounding: 0.9996 is 1.00
+    return f"{round(value, 2 - exponent):,.{max(0, min(2 - exponent, 12))}f}"
 
 
 def percent(value: float | None, *, signed: bool = False) -> str:

@@ -11,7 +11,15 @@ from pathlib import Path
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import dtype as dtype_named
 from clusterlab.core.placement import local_placement
-from clusterlab.core.rows import Measurement, Point, Predicted, Row, WrongElement, make_point, make_row
+from clusterlab.core.rows import (
+    Measurement,
+    Point,
+    Predicted,
+    Row,
+    WrongElement,
+    make_point,
+    make_row,
+)
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, end_attempt, start_attempt
 
@@ -72,7 +80,9 @@ def fake_row(
         time_us_p95=time_us * spread * 1.1,
         cv=0.05 * spread,
         wrong=wrong,
-        first_wrong=WrongElement(rank=1, index=17, expected=6.0, got=float("nan")) if wrong else None,
+        first_wrong=WrongElement(rank=1, index=17, expected=6.0, got=float("nan"))
+        if wrong
+        else None,
     )
     model = Predicted(
         time_us=model_us,

@@ -19,6 +19,20 @@ import pytest
 
 _DEADLINE_S = 60.0
 
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-pipe",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+
 
 def chromium() -> str:
     """The browser's path; skips the test where there is none, fails it when CI=true."""
@@ -38,12 +52,10 @@ def page() -> Iterator[Page]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
             # Chromium reads commands from file descriptor 3 and answers on 4.
-            ["bash", "-c", f'exec "$@" 3<&{command_read} 4>&{event_write}', "-", chromium()]
-            + f"""--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
-            --disable-background-networking --disable-component-update --disable-sync
-            --disable-dev-shm-usage --remote-debugging-pipe --user-data-dir={profile}
-            about:blank""".split()
-            + ["--host-resolver-rules=MAP * ~NOTFOUND"],
+            [
+                *("bash", "-c", f'exec "$@" 3<&{command_read} 4>&{event_write}', "-"),
+                *(chromium(), *_FLAGS, f"--user-data-dir={profile}", "about:blank"),
+            ],
             pass_fds=(command_read, event_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
