@@ -71,7 +71,8 @@ def kill_tree(pid: int, *, timeout_s: float = 5.0) -> bool:
     """
     deadline = time.monotonic() + timeout_s
     while below := descendants(pid):
-        for child in reversed(below):
+        # Parents first: a shell must not go on to its next line because its child has died.
+        for child in below:
             _kill(child)
         if time.monotonic() > deadline:
             return False
