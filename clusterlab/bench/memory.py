@@ -107,8 +107,17 @@ def cgroup_free_bytes(
         limit = _number(level / "memory.max")
         used = _number(level / "memory.current")
         if limit is not None and used is not None:
-            left.append(max(0, limit - used))
+            left.append(max(0, limit - used + _page_cache(level / "memory.stat")))
     return min(left, default=None)
+
+
+def _page_cache(path: Path) -> int:
+    """Bytes of unused file pages, which count as used until somebody else needs the memory."""
+    try:
+        fields = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
+    except OSError:
+        return 0
+    return int(fields.get("inactive_file", 0))
 
 
 def _number(path: Path) -> int | None:

@@ -149,7 +149,13 @@ class _Job:
         ended = os.pidfd_open(rank.pid)
         self.selector.register(ended, selectors.EVENT_READ, lambda: self.reap(rank, ended))
         if rank.output is not None:
-            self.selector.register(rank.output.fd, selectors.EVENT_READ, rank.output.pump)
+            self.selector.register(
+                rank.output.fd, selectors.EVENT_READ, lambda: self.pass_on_output(rank)
+            )
+
+    def pass_on_output(self, rank: _Rank) -> None:
+        if rank.output is not None and not rank.output.pump():
+            self.selector.unregister(rank.output.fd)  # the rank closed its end
 
     def reap(self, rank: _Rank, ended: int) -> None:
         _, status = os.waitpid(rank.pid, 0)
@@ -157,7 +163,8 @@ class _Job:
         self.selector.unregister(ended)
         os.close(ended)
         if rank.output is not None:
-            self.selector.unregister(rank.output.fd)
+            if rank.output.fd in self.selector.get_map():
+                self.selector.unregister(rank.output.fd)
             rank.output.close()
         result = rank_exit(
             rank.rank,

@@ -80,9 +80,7 @@ def become_rank(
         _die_with_parent(parent_pid)
         _restore_signals()
         if output_fd is not None:
-            os.dup2(output_fd, 1)
-            os.dup2(output_fd, 2)
-            os.close(output_fd)
+            _redirect(output_fd)
         faulthandler.enable()
         _one_thread()
         _prefer_loopback()
@@ -104,6 +102,16 @@ def become_rank(
         sys.stderr.flush()
         # Not sys.exit: the exit handlers and buffers of the parent are not this process's to run.
         os._exit(code)
+
+
+def _redirect(output_fd: int) -> None:
+    """Send everything this process writes, in Python or below it, to ``output_fd``."""
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(output_fd)
+    # The launcher's sys.stdout need not be descriptor 1: notebooks and pytest put others in its place.
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
 
 
 def _die_with_parent(parent_pid: int) -> None:

@@ -1,0 +1,57 @@
+"""Buffers lie as nccl-tests lays them out."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterlab.bench.buffers import Arena, block_bytes, shape_of
+from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.dtypes import DTYPES
+from clusterlab.core.rows import make_point
+
+CPU = torch.device("cpu")
+names = st.sampled_from(list(COLLECTIVES))
+dtypes = st.sampled_from(list(DTYPES.values()))
+
+
+def span(tensor: torch.Tensor) -> tuple[int, int]:
+    begin = tensor.data_ptr()
+    return begin, begin + tensor.numel() * tensor.element_size()
+
+
+@given(names, st.integers(1, 5000), dtypes, st.integers(1, 9), st.data())
+def test_buffers_have_the_points_shape_and_overlap_only_in_place(name, size, kind, n, draw):
+    rank = draw.draw(st.integers(0, n - 1))
+    for in_place in (False, True):
+        point = make_point(name, size, kind, n, in_place=in_place)
+        buffers = Arena([point], CPU).buffers(point, rank)
+        shape = shape_of(point)
+        assert buffers.send.numel() == shape.send_elements
+        assert buffers.recv.numel() == shape.recv_elements
+        assert buffers.send.dtype == buffers.recv.dtype == getattr(torch, kind.name)
+        (s0, s1), (r0, r1) = span(buffers.send), span(buffers.recv)
+        assert (max(s0, r0) < min(s1, r1)) == in_place
+
+
+@given(st.integers(1, 5000), dtypes, st.integers(1, 9), st.data())
+def test_in_place_slices_are_the_ranks_own(size, kind, n, draw):
+    rank = draw.draw(st.integers(0, n - 1))
+    gather = make_point("all_gather", size, kind, n, in_place=True)
+    buffers = Arena([gather], CPU).buffers(gather, rank)
+    own = rank * gather.count * kind.bytes
+    assert buffers.send.data_ptr() - buffers.recv.data_ptr() == own
+    scatter = make_point("reduce_scatter", size, kind, n, in_place=True)
+    buffers = Arena([scatter], CPU).buffers(scatter, rank)
+    assert buffers.recv.data_ptr() - buffers.send.data_ptr() == own
+
+
+@given(st.lists(st.tuples(names, st.integers(1, 5000), dtypes, st.booleans()), min_size=1))
+def test_one_arena_holds_every_point_in_the_same_memory(wanted):
+    points = [make_point(name, s, kind, 4, in_place=p) for name, s, kind, p in wanted]
+    arena = Arena(points, CPU)
+    starts = {arena.buffers(p, 0).send.untyped_storage().data_ptr() for p in points}
+    assert len(starts) == 1
+    largest = max(block_bytes(p)[0] for p in points)
+    assert arena.buffers(points[0], 0).send.untyped_storage().nbytes() == largest
