@@ -40,9 +40,10 @@ def expand_hostlist(text: str, *, where: str = "hostlist", limit: int = MAX_HOST
 def compress_hostlist(hosts: Iterable[str]) -> str:
     """A hostlist that expands to ``hosts`` in the same order; each name's last number goes in brackets."""
     pieces = []
-    for (prefix, suffix), group in groupby(map(_split_last_number, hosts), lambda s: (s[0], s[2])):
+    split = map(_split_last_number, hosts)
+    for (prefix, numbered, suffix), group in groupby(split, lambda s: (s[0], bool(s[1]), s[2])):
         numbers = [number for _, number, _ in group]
-        if not numbers[0]:
+        if not numbered:
             pieces += [prefix] * len(numbers)
         elif len(numbers) == 1:
             pieces.append(prefix + numbers[0] + suffix)
