@@ -28,12 +28,15 @@ def naming_lost_peers(what: str) -> Iterator[None]:
 def lost_peer(error: RuntimeError) -> str | None:
     """What the backend said, in short, when ``error`` is a communication failure; else None.
 
-    gloo raises plain RuntimeErrors from its transport; NCCL and the store raise torch's DistError.
+    gloo raises plain RuntimeErrors from its transport; NCCL and the store raise torch's DistError, NCCL
+    also for calls that it does not accept.
     """
     from torch.distributed import DistError
 
     text = str(error).strip()
     if "/gloo/transport/" not in text and not isinstance(error, DistError):
+        return None
+    if re.search(r"invalid (argument|usage)", text):
         return None
     without_source = re.sub(r"^\[[^\]]*\]\s*", "", text)
     return re.split(r"\. |\n", without_source, maxsplit=1)[0].rstrip(".")

@@ -34,6 +34,8 @@ def test_bad_options_name_the_field_or_the_word(field, value):
         ("gloo", 4, "send_recv", "float8_e5m2", None, None),
         ("gloo", 1, "send_recv", "float32", None, "same rank"),
         ("nccl", 1, "send_recv", "float32", None, None),
+        ("nccl", 1, "all_reduce", "float8_e5m2", "avg", "single rank"),
+        ("nccl", 2, "all_reduce", "float8_e5m2", "avg", None),
         ("nccl", 8, "all_reduce", "int8", "avg", None),
         ("nccl", 200, "all_reduce", "int8", "avg", "does not fit"),
         ("nccl", 200, "all_reduce", "int32", "avg", None),

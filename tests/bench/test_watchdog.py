@@ -72,6 +72,10 @@ def test_a_lost_connection_becomes_one_clear_error():
 
 def test_other_runtime_errors_stay_what_they_are():
     assert lost_peer(RuntimeError("Invalid scalar type")) is None
+    refused = (
+        "NCCL error in: ProcessGroupNCCL.cpp:3780, invalid argument (run with NCCL_DEBUG=WARN)"
+    )
+    assert lost_peer(dist.DistBackendError(refused)) is None
     assert lost_peer(dist.DistNetworkError("Failed to recv, got 0 bytes. Connection was likely…"))
     with pytest.raises(RuntimeError, match="Invalid"), naming_lost_peers("x"):
         raise RuntimeError("Invalid scalar type")
