@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from clusterlab import __version__
-from clusterlab.cli import bench, jobs, predict, report, runs, topo
+from clusterlab.cli import bench, jobs, lab, predict, report, runs, topo
 from clusterlab.core.errors import ClusterlabError, ExitCode
 
 # typer carries a click of its own; of its usage errors only BadParameter has a public name.
@@ -41,6 +41,7 @@ def _version(
 
 for _module in (bench, predict, report, jobs, runs, topo):
     _module.register(app)
+app.add_typer(lab.app, name="lab")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,16 +13,18 @@ BACKENDS = ("auto", "gloo", "nccl")
 
 def run_bench(request: BenchRequest) -> int:
     """Run the sweep; the exit code. A launcher's rank joins its job, anyone else starts local ranks."""
-    from clusterlab.launch.identity import detect_identity
-    from clusterlab.runs.local_sweep import run_local_sweep
+    from clusterlab.launch.join import arrive
 
     config = resolve(request)
     corrupt = parse_corrupt(request.corrupt)
-    if detect_identity(os.environ) is None:
+    arrival = arrive(os.environ)
+    if arrival is None:
+        from clusterlab.runs.local_sweep import run_local_sweep
+
         return run_local_sweep(request, config, corrupt)
     from clusterlab.runs.launched_sweep import run_launched_sweep
 
-    return run_launched_sweep(request, config, corrupt)
+    return run_launched_sweep(request, config, corrupt, arrival)
 
 
 def resolve(request: BenchRequest) -> SweepConfig:

@@ -1,4 +1,4 @@
-"""A sweep on this machine: predict, open the run directory, fork the ranks, judge."""
+"""A sweep on this machine: open the run directory, fork the ranks, conclude."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
-from clusterlab.records.run_dir import create_run, end_attempt, start_attempt
+from clusterlab.records.run_dir import create_run, end_attempt, open_run
 from clusterlab.runs.finish import conclude
+from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.plan import SweepConfig, make_plan
-from clusterlab.runs.predicting import model_local, predict_points
-from clusterlab.runs.rank import JOIN_TIMEOUT_S, SweepJob, run_rank
+from clusterlab.runs.rank import run_rank
 from clusterlab.runs.request import BenchRequest
-from clusterlab.runs.resolved import bench_options, note_skipped, output_of, unsupported_by
+from clusterlab.runs.resolved import bench_options, output_of, unsupported_by
 
 DEFAULT_LOCAL_RANKS = 4
 """Ranks on a machine without GPUs when nobody says how many."""
@@ -25,36 +25,25 @@ def run_local_sweep(
 ) -> int:
     """Run ``config`` over local ranks; the exit code."""
     world_size = request.ranks or _default_ranks(config.backend)
-    plan = make_plan(config, world_size, unsupported_by(config.backend, world_size))
-    note_skipped(plan.skipped)
-    model = model_local(config, world_size)
-    run = create_run(
-        request.name or "-".join(config.collectives[:2]),
-        configuration={**config.to_json(), "world_size": world_size},
-        planned_points=len(plan.points),
-    )
+    # Bad requests are refused here, before a directory is made and ranks start.
+    make_plan(config, world_size, unsupported_by(config.backend, world_size))
+    run = create_run(request.name or "-".join(config.collectives[:2]))
     print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
-    model.write(run.path)
-    run = start_attempt(run)
     job = SweepJob(
-        run=run,
-        points=plan.points,
-        predicted=predict_points(plan.points, model),
-        placement=model.placement,
-        backend=config.backend,
+        run_path=run.path,
+        config=config,
         options=bench_options(config, corrupt),
         output=output_of(config, as_json=request.as_json, strict=request.strict_table),
     )
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-        if config.backend == "nccl":
-            import torch
-
-            torch.cuda.set_device(identity.local_rank)
         return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)
 
     outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
-    conclude(end_attempt(run, outcome.exit_code), outcome.message)
+    run = open_run(run.path)
+    if run.attempt:
+        run = end_attempt(run, outcome.exit_code)
+    conclude(run, outcome.message)
     return outcome.exit_code
 
 

@@ -2,35 +2,120 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Point, Predicted
+from clusterlab.cost.calibration import Calibration
+from clusterlab.cost.predict import as_predicted, predict
+from clusterlab.cost.types import PredictRequest, one_group
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
-from clusterlab.runs.plan import SweepConfig
+from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
-from clusterlab.topology.place import place_on
+from clusterlab.topology.match import matching_design, place_like
+
+THIS_HOST = "host"
+"""The fabric of ranks that share one host's cores: built from the host itself, not from a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    fabric: Fabric
-    placement: Placement
-    reference: FabricReference
+    """What the predictions of a run rest on.
+
+    ``observed`` is where ranks really are, ``on_fabric`` the same with their devices on the fabric.
+    ``fabric`` is None when no design describes the hardware; then nothing is predicted and ``note``
+    says why.
+    """
+
+    observed: Placement
+    backend: str
+    fabric: Fabric | None = None
+    on_fabric: Placement | None = None
+    calibration: Calibration | None = None
+    note: str | None = None
 
     def write(self, folder: Path) -> None:
-        write_placement(folder, self.placement)
-        write_fabric(folder, self.reference)
+        """Write placement.json and fabric.yaml into the run directory."""
+        write_placement(folder, self.observed)
+        if self.fabric is not None:
+            write_fabric(folder, self._reference(self.fabric))
+
+    def _reference(self, fabric: Fabric) -> FabricReference:
+        text = fabric.digest or hashlib.sha256(fabric.description.encode()).hexdigest()
+        return FabricReference(
+            design=fabric.name if fabric.origin == "this host" else fabric.origin or fabric.name,
+            sha256=text,
+            overrides={"host": fabric.description} if fabric.origin == "this host" else {},
+            calibration=_calibration_text(self.calibration),
+        )
 
 
-def model_local(config: SweepConfig, world_size: int) -> Model:
-    facts = read_host()
-    fabric = host_fabric(facts)
-    return Model(fabric, place_on(fabric, world_size), FabricReference("host", "x"))
+def _calibration_text(calibration: Calibration | None) -> str | None:
+    if calibration is None:
+        return None
+    return (
+        f"self-calibration of {calibration.system} with {calibration.backend} ({calibration.library}), "
+        f"{calibration.date_utc}: {calibration.source}"
+    )
+
+
+def choose_model(
+    observed: Placement, backend: str, fabric: str | None, calibration: Calibration | None
+) -> Model:
+    """The fabric for ranks that sit where ``observed`` says.
+
+    ``fabric`` is what the user named (a design or a file); otherwise this host for ranks without GPUs,
+    or the shipped design that matches the GPUs.
+    """
+    if fabric is None:
+        fabric = THIS_HOST if backend == "gloo" else _design_of(observed)
+    if fabric is None:
+        names = sorted({r.gpu_name or "unknown GPU" for r in observed.ranks})
+        note = f"no design for {', '.join(names)}: nothing is predicted; name one with --fabric"
+        return Model(observed, backend, note=note)
+    found = host_fabric(read_host()) if fabric == THIS_HOST else load_fabric(fabric)
+    placed = place_like(found, _as_one_host(observed) if fabric == THIS_HOST else observed)
+    return Model(observed, backend, found, placed, calibration)
+
+
+def _as_one_host(observed: Placement) -> Placement:
+    """Simulated nodes that share this machine's cores are one host to the cost model."""
+    from dataclasses import replace
+
+    host = observed.ranks[0].host
+    return Placement(tuple(replace(r, host=host, local_rank=r.rank) for r in observed.ranks))
+
+
+def _design_of(observed: Placement) -> str | None:
+    per_host = max(sum(r.host == host for r in observed.ranks) for host in observed.hosts)
+    return matching_design(observed.ranks[0].gpu_name or "", len(observed.hosts), per_host)
 
 
 def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predicted]:
-    return {}
+    """What each point should take; empty without a fabric."""
+    if model.fabric is None or model.on_fabric is None:
+        return {}
+    groups = one_group(model.on_fabric)
+    return {
+        point: as_predicted(
+            predict(
+                PredictRequest(
+                    fabric=model.fabric,
+                    groups=groups,
+                    collective=point.collective,
+                    size_bytes=point.size_bytes,
+                    dtype=point.dtype,
+                    op=point.op,
+                    root=point.root,
+                    in_place=point.in_place,
+                    backend=model.backend,
+                    calibration=model.calibration,
+                )
+            )
+        )
+        for point in points
+    }

@@ -1,4 +1,4 @@
-"""One rank's part of a sweep: join, measure, keep. Rank 0 also appends rows and prints them."""
+"""One rank's part of a sweep: say where it is, join, measure, keep. Rank 0 also predicts and prints."""
 
 from __future__ import annotations
 
@@ -10,63 +10,64 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import measure_points
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
-from clusterlab.records.run_dir import RunDir, utc_text
-from clusterlab.records.store import RecordWriter
-from clusterlab.report.nccl_table import TableOptions, TableWriter, preamble
+from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
+from clusterlab.report.nccl_table import TableWriter, preamble
 from clusterlab.report.progress import Progress, open_progress
+from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
+from clusterlab.runs.plan import SweepPlan, make_plan
+from clusterlab.runs.predicting import choose_model, predict_points
+from clusterlab.runs.resolved import note_skipped, unsupported_by
+from clusterlab.runs.session_calibration import agreed_calibration
+from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
-JOIN_TIMEOUT_S = 120.0
-"""How long ranks wait for each other to appear."""
+    from clusterlab.cost.calibration import Calibration
+
+_ATTEMPT_KEY = "clusterlab/attempt"
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """How rank 0 shows rows: nccl-tests' table (``strict``: its columns only), or JSON lines."""
-
-    as_json: bool
-    strict: bool
-    table: TableOptions
-    versions: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepJob:
-    """What every rank of a sweep needs to know. ``predicted`` is used by rank 0 alone."""
+class _Opened:
+    """What rank 0 has ready when measuring starts."""
 
     run: RunDir
-    points: tuple[Point, ...]
     predicted: Mapping[Point, Predicted]
-    placement: Placement
-    backend: str
-    options: BenchOptions
-    output: Output
+    whereabouts: Whereabouts
 
 
 def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     """Measure the sweep as one rank; the exit code is 1 when any element was wrong, else 0.
 
-    Raises what ``measure_points`` raises, and StorageError when rows can no longer be kept.
+    Rank 0 predicts every point and opens the run before any is measured. Points that an earlier
+    attempt finished are left out. Raises what ``measure_points`` raises, StorageError when rows can no
+    longer be kept, RefusedError when the ranks must not start together.
     """
     import torch.distributed as dist
 
-    init_process_group(identity, store, job.backend, timeout_s=_group_timeout_s(job.options))
+    config = job.config
+    plan = make_plan(
+        config, identity.world_size, unsupported_by(config.backend, identity.world_size)
+    )
+    whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
+    init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
+    calibration = agreed_calibration(identity, store, config)
+    opened = _open(job, plan, whereabouts, calibration) if whereabouts else None
+    run = _same_attempt(store, opened.run if opened else None, job)
+    points = _unfinished(plan.points, run)
     try:
         with ExitStack() as stack:
-            samples = stack.enter_context(job.run.samples_writer(identity.rank))
-            keep = stack.enter_context(_Keeper(job)) if identity.rank == 0 else None
+            samples = stack.enter_context(run.samples_writer(identity.rank))
+            keep = stack.enter_context(_Keeper(job, opened, points)) if opened else None
             measure_points(
                 identity,
-                job.points,
+                points,
                 job.options,
                 keep.take if keep else _nothing,
                 store=store,
@@ -79,9 +80,43 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
             dist.destroy_process_group()
 
 
-def _group_timeout_s(options: BenchOptions) -> float:
+def _open(
+    job: SweepJob, plan: SweepPlan, whereabouts: Whereabouts, calibration: Calibration | None
+) -> _Opened:
+    """Rank 0: predict, then write what is known before the first measurement."""
+    config = job.config
+    note_skipped(plan.skipped)
+    placement = whereabouts.placement
+    model = choose_model(placement, config.backend, config.fabric, calibration)
+    if model.note:
+        print(f"clusterlab: {model.note}", file=sys.stderr)
+    predicted = predict_points(plan.points, model)
+    run = start_attempt(
+        open_run(job.run_path),
+        configuration={**config.to_json(), "world_size": placement.world_size},
+        planned_points=len(plan.points),
+    )
+    model.write(run.path)
+    return _Opened(run, predicted, whereabouts)
+
+
+def _same_attempt(store: Store, run: RunDir | None, job: SweepJob) -> RunDir:
+    """All ranks on the attempt that rank 0 opened."""
+    if run is not None:
+        store.set(_ATTEMPT_KEY, str(run.attempt))
+        return run
+    store.get(_ATTEMPT_KEY)  # blocks until rank 0 is ready
+    return open_run(job.run_path)
+
+
+def _unfinished(points: Sequence[Point], run: RunDir) -> list[Point]:
+    done = {row.point for row in run.records().rows} if run.attempt > 1 else set()
+    return [p for p in points if p not in done]
+
+
+def _group_timeout_s(job: SweepJob) -> float:
     """The watchdog speaks first: it can name the point and the ranks that did not arrive."""
-    return max(JOIN_TIMEOUT_S, 2 * options.deadline_s)
+    return max(JOIN_TIMEOUT_S, 2 * job.options.deadline_s)
 
 
 def _nothing(_point: Point, _measured: Measurement, _slowest_us: Sequence[float]) -> None:
@@ -91,15 +126,17 @@ def _nothing(_point: Point, _measured: Measurement, _slowest_us: Sequence[float]
 class _Keeper:
     """Rank 0's end of the sweep: joins prediction and measurement, appends the row, shows it."""
 
-    def __init__(self, job: SweepJob) -> None:
+    def __init__(self, job: SweepJob, opened: _Opened, points: Sequence[Point]) -> None:
         self._job = job
-        self._left = iter(job.points)
+        self._opened = opened
+        self._points = points
+        self._left = iter(points)
         self.wrong = 0
 
     def __enter__(self) -> _Keeper:
-        self._writer: RecordWriter = self._job.run.writer()
-        self._progress = open_progress(len(self._job.points))
-        self._show, self._finish = _shower(self._job, self._progress)
+        self._writer = self._opened.run.writer()
+        self._progress = open_progress(len(self._points))
+        self._show, self._finish = self._shower(self._progress)
         self._start_next()
         return self
 
@@ -109,12 +146,13 @@ class _Keeper:
         self._writer.close()
 
     def take(self, point: Point, measured: Measurement, _slowest_us: Sequence[float]) -> None:
+        """Keep one measured point."""
         row = make_row(
             point,
             measured,
-            self._job.predicted.get(point),
-            backend=self._job.backend,
-            attempt=self._job.run.attempt,
+            self._opened.predicted.get(point),
+            backend=self._job.config.backend,
+            attempt=self._opened.run.attempt,
             time_utc=utc_text(datetime.now(UTC)),
         )
         # On disk before on the screen: what was seen is never lost.
@@ -129,16 +167,17 @@ class _Keeper:
         if point is not None:
             self._progress.start(point)
 
-
-def _shower(job: SweepJob, progress: Progress) -> tuple[Callable[[Row], None], Callable[[], None]]:
-    """How a row is shown, and what ends the showing."""
-    output = job.output
-    if output.as_json:
-        return lambda row: progress.line(json.dumps(row_to_json(row))), lambda: None
-    table = TableWriter(
-        progress.line,
-        strict=output.strict,
-        places=sorted({p.in_place for p in job.points}),
-        preamble=lambda name: preamble(name, output.table, job.placement, versions=output.versions),
-    )
-    return table.add, table.finish
+    def _shower(self, progress: Progress) -> tuple[Callable[[Row], None], Callable[[], None]]:
+        """How a row is shown, and what ends the showing."""
+        output, where = self._job.output, self._opened.whereabouts
+        if output.as_json:
+            return lambda row: progress.line(json.dumps(row_to_json(row))), lambda: None
+        table = TableWriter(
+            progress.line,
+            strict=output.strict,
+            places=sorted({p.in_place for p in self._points}),
+            preamble=lambda name: preamble(
+                name, output.table, where.placement, versions=output.versions, pids=where.pids
+            ),
+        )
+        return table.add, table.finish

@@ -12,8 +12,8 @@ from clusterlab import __version__
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.support import unsupported_reason
 from clusterlab.report.nccl_table import TableOptions
+from clusterlab.runs.job import Output
 from clusterlab.runs.plan import Skipped, SweepConfig, Unsupported
-from clusterlab.runs.rank import Output
 
 
 def unsupported_by(backend: str, world_size: int) -> Unsupported:

@@ -1,0 +1,90 @@
+"""A sweep as one rank that a launcher started: srun, torchrun, mpirun.
+
+Every rank runs this. The run directory is CLUSTERLAB_RUN_DIR, made by the batch script, or one that
+rank 0 makes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterlab.core.errors import ClusterlabError
+from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.join import Arrival
+from clusterlab.records.run_dir import create_run, end_attempt, open_run
+from clusterlab.runs.finish import conclude
+from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
+from clusterlab.runs.plan import SweepConfig
+from clusterlab.runs.rank import run_rank
+from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.resolved import bench_options, output_of
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
+
+_PATH_KEY = "clusterlab/run_dir"
+
+
+def run_launched_sweep(
+    request: BenchRequest,
+    config: SweepConfig,
+    corrupt: tuple[int, int] | None,
+    arrival: Arrival,
+) -> int:
+    """Run ``config`` as this one rank; the exit code. Errors name the rank that raises them."""
+    identity = arrival.identity
+    if identity.rank == 0:
+        for note in arrival.notes:
+            print(f"clusterlab: {note}", file=sys.stderr, flush=True)
+    try:
+        store = arrival.open_store(JOIN_TIMEOUT_S)
+        path = _run_path(identity, store, request.name or "-".join(config.collectives[:2]))
+        job = SweepJob(
+            run_path=path,
+            config=config,
+            options=bench_options(config, corrupt),
+            output=output_of(config, as_json=request.as_json, strict=request.strict_table),
+        )
+        code = _measure(identity, store, job)
+    except ClusterlabError as error:
+        error.where = f"rank {identity.rank} on {identity.host}" + (
+            f": {error.where}" if error.where else ""
+        )
+        raise
+    arrival.leave()
+    return code
+
+
+def _run_path(identity: RankIdentity, store: Store, name: str) -> Path:
+    """The one run directory of this job, told by rank 0 to all."""
+    if identity.rank == 0:
+        given = os.environ.get("CLUSTERLAB_RUN_DIR")
+        path = open_run(given).path if given else create_run(name).path
+        print(f"clusterlab: run directory {path}", file=sys.stderr, flush=True)
+        store.set(_PATH_KEY, str(path))
+    return Path(store.get(_PATH_KEY).decode())
+
+
+def _measure(identity: RankIdentity, store: Store, job: SweepJob) -> int:
+    if identity.rank != 0:
+        return run_rank(identity, store, job)
+    try:
+        code = run_rank(identity, store, job)
+    except ClusterlabError as error:
+        _end(job, int(error.exit_code), str(error))
+        raise
+    except SystemExit as stop:  # SIGTERM: scancel, a time limit, another rank's death
+        _end(job, stop.code if isinstance(stop.code, int) else 1, "stopped by a signal")
+        raise
+    _end(job, code, None)
+    return code
+
+
+def _end(job: SweepJob, code: int, message: str | None) -> None:
+    run = open_run(job.run_path)
+    if run.attempt:
+        run = end_attempt(run, code)
+    conclude(run, message)
