@@ -15,6 +15,11 @@ from clusterlab.verdict.judge import judge_row
 
 _BUSBW_HEIGHT, _RATIO_HEIGHT = 250, 84
 
+MOST_MARKS = 64
+"""Sizes up to which every point of a curve is marked; beyond, marks would hide the line, and only points
+outside their interval keep theirs.
+"""
+
 _MARKS: dict[Verdict, Mark] = {
     Verdict.PASS: "dot",
     Verdict.NO_VERDICT: "dot",
@@ -35,18 +40,19 @@ def curve_chart(curve: Curve) -> str | None:
         return None
     main = [halves.first for halves in curve.sizes]
     in_place = [h.in_place for h in curve.sizes if h.in_place and h.out_of_place]
-    panels = [_busbw_panel(main, in_place)]
+    marks: tuple[Mark, Mark] = ("dot", "ring") if len(main) <= MOST_MARKS else ("none", "none")
+    panels = [_busbw_panel(main, in_place, marks)]
     if any(row.ratio is not None for row in main):
-        panels.append(_ratio_panel(main, in_place))
+        panels.append(_ratio_panel(main, in_place, marks))
     return chart(panels, label=_label(curve, main))
 
 
-def _busbw_panel(main: list[Row], in_place: list[Row]) -> Panel:
+def _busbw_panel(main: list[Row], in_place: list[Row], marks: tuple[Mark, Mark]) -> Panel:
     lines = (
         Line("bound", tuple(_dots(main, "bound_busbw_GBps"))),
         Line("predicted", tuple(_dots(main, "predicted_busbw_GBps"))),
-        Line("in-place", tuple(_measured(row, "ring") for row in in_place)),
-        Line("measured", tuple(_measured(row, "dot") for row in main)),
+        Line("in-place", tuple(_measured(row, marks[1]) for row in in_place)),
+        Line("measured", tuple(_measured(row, marks[0]) for row in main)),
     )
     bands = (_interval(main), _spread(main))
     values = [dot.value for line in lines for dot in line.dots]
@@ -56,10 +62,10 @@ def _busbw_panel(main: list[Row], in_place: list[Row]) -> Panel:
     return Panel(label, tuple(x for x in lines if x.dots), bands, axis, _BUSBW_HEIGHT)
 
 
-def _ratio_panel(main: list[Row], in_place: list[Row]) -> Panel:
+def _ratio_panel(main: list[Row], in_place: list[Row], marks: tuple[Mark, Mark]) -> Panel:
     lines = (
-        Line("in-place", tuple(_ratio(row, "ring") for row in in_place if row.ratio)),
-        Line("measured", tuple(_ratio(row, "dot") for row in main if row.ratio)),
+        Line("in-place", tuple(_ratio(row, marks[1]) for row in in_place if row.ratio)),
+        Line("measured", tuple(_ratio(row, marks[0]) for row in main if row.ratio)),
     )
     one = Line("predicted", tuple(Dot(row.size_bytes, 1.0) for row in main if row.ratio))
     interval = Band(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
+from clusterlab.report.text import plain
 from clusterlab.verdict.judge import Judged, judge_row
 
 _GRAVITY = (
@@ -64,13 +65,13 @@ class Curve:
         """``all_reduce float32 sum, 4 ranks, gloo``."""
         words = " ".join(w for w in (self.collective, self.variant) if w)
         ranks = "1 rank" if self.world_size == 1 else f"{self.world_size} ranks"
-        return f"{words}, {ranks}, {self.backend}"
+        return plain(f"{words}, {ranks}, {self.backend}")
 
     @property
     def variant(self) -> str:
         """What tells it from other curves of its collective: ``float32 sum root 2``."""
         root = f"root {self.root}" if self.root else ""
-        return " ".join(w for w in (self.dtype, self.op or "", root) if w)
+        return plain(" ".join(w for w in (self.dtype, self.op or "", root) if w))
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -17,7 +17,7 @@ from clusterlab.records.schema import jsonable
 from clusterlab.report.data import ReportData
 from clusterlab.verdict.compare import comparison_to_json
 
-PLAIN_LIMIT_BYTES = 256 * 1024
+PLAIN_LIMIT_BYTES = 128 * 1024
 """Above this a download is gzipped: the page holds the data several times over."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -33,7 +33,9 @@ class Download:
 
 
 def page_data(data: ReportData) -> dict[str, Any]:
-    """Everything the page shows, as plain data. Rows are lists in the order of ``columns``."""
+    """Everything the page shows, as plain data. Rows are lists in the order of ``columns``, floats to
+    nine significant digits (no clock is better): records.jsonl keeps them as they are.
+    """
     columns = list(Row.__dataclass_fields__)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -42,8 +44,12 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "notes": list(data.notes),
         "findings": [f.to_json() for f in data.findings],
         "columns": columns,
-        "rows": [list(jsonable(row).values()) for row in data.rows],
+        "rows": [[_short(value) for value in jsonable(row).values()] for row in data.rows],
     }
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def script_json(data: Any) -> str:
@@ -63,7 +69,7 @@ def rows_csv(rows: Iterable[Row]) -> str:
     writer = csv.writer(out)
     writer.writerow(Row.__dataclass_fields__)
     for row in rows:
-        writer.writerow([_cell(value) for value in jsonable(row).values()])
+        writer.writerow([_cell(_short(value)) for value in jsonable(row).values()])
     return out.getvalue()
 
 

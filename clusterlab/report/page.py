@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterlab.core.findings import Finding, Verdict
 from clusterlab.core.rows import Row
@@ -107,7 +107,7 @@ def page_view(data: ReportData) -> PageView:
         mark=_mark(data.comparison.judged.verdict, data.comparison.judged.reason),
         counts=_counts(data),
         notes=tuple(plain(note) for note in data.notes),
-        findings=data.findings,
+        findings=tuple(_finding(f) for f in data.findings),
         facts=facts(data, context),
         versions=tuple((k, plain(v)) for k, v in context.versions.items() if v),
         ranks=rank_cells(data.placement),
@@ -123,6 +123,18 @@ def page_view(data: ReportData) -> PageView:
 
 def _mark(verdict: Verdict, reason: str = "") -> Mark:
     return Mark(verdict.value, VERDICT_GLYPHS[verdict], VERDICT_WORDS[verdict], reason)
+
+
+def _finding(finding: Finding) -> Finding:
+    """``finding`` with its texts made safe to show."""
+    return replace(
+        finding,
+        code=plain(finding.code),
+        evidence=tuple(plain(line) for line in finding.evidence),
+        fix=plain(finding.fix),
+        links=tuple(plain(link) for link in finding.links),
+        caused_by=finding.caused_by and plain(finding.caused_by),
+    )
 
 
 def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
@@ -177,8 +189,8 @@ def _curve(curve: Curve, *, with_chart: bool) -> CurveView:
     judged = [halves.judged for halves in curve.sizes]
     counted = {v: sum(j.verdict == v for j in judged) for v in Verdict}
     return CurveView(
-        title=plain(curve.title),
-        variant=plain(curve.variant),
+        title=curve.title,
+        variant=curve.variant,
         chart=chart,
         why_no_chart=why,
         rows=tuple(
@@ -202,6 +214,8 @@ def _cells(halves: Halves) -> tuple[str, ...]:
         ratio(row.ratio),
         percent(row.cv),
         _wrong(halves),
+        plain(" ".join(w for w in (row.algorithm, row.protocol) if w)) or NOT_KNOWN,
+        plain(row.bottleneck or NOT_KNOWN),
     )
 
 

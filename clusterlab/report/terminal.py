@@ -16,6 +16,7 @@ from clusterlab.verdict.compare import Comparison, comparison_to_json
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 WIDTH = 100
 
@@ -67,12 +68,16 @@ def _print_head(console: Console, data: ReportData) -> None:
     from rich.text import Text
 
     judged = data.comparison.judged
-    console.print(plain(data.run.info.run_id))
-    console.print(
-        Text.assemble((judged.verdict.value, _STYLES[judged.verdict]), f": {judged.reason}")
-    )
+    verdict = Text.assemble((judged.verdict.value, _STYLES[judged.verdict]), f": {judged.reason}")
+    _print_line(console, plain(data.run.info.run_id))
+    _print_line(console, verdict)
     for note in data.notes:
-        console.print(f"note: {plain(note)}")
+        _print_line(console, f"note: {plain(note)}")
+
+
+def _print_line(console: Console, line: Text | str) -> None:
+    """Print ``line`` whole: a path that is broken over lines cannot be copied."""
+    console.print(line, soft_wrap=True)
 
 
 def _table(title: str) -> Table:
@@ -81,7 +86,7 @@ def _table(title: str) -> Table:
     from rich.text import Text
 
     return Table(
-        title=Text(plain(title)),
+        title=Text(title),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -146,7 +151,7 @@ def _summary_table(comparison: Comparison) -> Table:
 def _print_findings(console: Console, data: ReportData) -> None:
     for finding in data.findings:
         ranks = f" ranks {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
-        console.print(f"{finding.severity.value}: {plain(finding.code)}{ranks}")
+        _print_line(console, f"{finding.severity.value}: {plain(finding.code)}{ranks}")
         for line in finding.evidence:
-            console.print(f"  {plain(line)}")
-        console.print(f"  fix: {plain(finding.fix)}")
+            _print_line(console, f"  {plain(line)}")
+        _print_line(console, f"  fix: {plain(finding.fix)}")

@@ -31,10 +31,18 @@ def facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
 
 
 def _period(data: ReportData) -> str:
+    """``2026-11-29 12:00:00 to 12:01:51 UTC``; the second date only where it is another day."""
     times = sorted(row.time_utc for row in data.rows)
-    return (
-        f"{times[0]} to {times[-1]}" if times else f"nothing; created {data.run.info.created_utc}"
-    )
+    if not times:
+        return f"nothing yet; created {_moment(data.run.info.created_utc)} UTC"
+    first, last = _moment(times[0]), _moment(times[-1])
+    same_day = first[:10] == last[:10]
+    return f"{first} to {last[11:] if same_day else last} UTC"
+
+
+def _moment(utc: str) -> str:
+    """``2026-11-29T12:00:00Z`` -> ``2026-11-29 12:00:00``."""
+    return utc[:19].replace("T", " ")
 
 
 def _ranks_in_words(placement: Placement | None, rows: Sequence[Row]) -> str:

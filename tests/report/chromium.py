@@ -131,9 +131,9 @@ class Page:
         data = self._command("Page.captureScreenshot", format="png", **options)["data"]
         file.write_bytes(base64.b64decode(data))
 
-    def pdf(self, file: Path) -> None:
-        """Print the page."""
-        file.write_bytes(base64.b64decode(self._command("Page.printToPDF")["data"]))
+    def emulate_print(self) -> None:
+        """Show the page as it is printed, until the next ``open``."""
+        self._command("Emulation.setEmulatedMedia", media="print")
 
     def _command(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

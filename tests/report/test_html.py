@@ -1,0 +1,275 @@
+"""The page: one file that needs nothing, holds the data, and cannot be broken out of."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterlab.core.errors import StorageError, UsageError
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.placement import Placement, RankPlacement
+from clusterlab.records.documents import write_findings, write_placement
+from clusterlab.records.run_dir import RunDir, create_run, open_run
+from clusterlab.report.data import load
+from clusterlab.report.embed import rows_csv, script_json
+from clusterlab.report.html import render, write_report
+from clusterlab.report.page import CHART_LIMIT, page_view
+from tests.records.fake_runs import fake_rows, make_run, points, renamed
+
+EVIL = "</script><script>alert(1)</script><img src=http://e.example/x onerror=alert(1)>'\"&\u202e\x1b[1m"
+
+
+class Document(HTMLParser):
+    """Tags, attributes and text of a page, and what was left open."""
+
+    VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.open):
+            self.texts.setdefault(tag, []).append(data)
+
+    def text(self, tag: str) -> str:
+        return "".join(self.texts.get(tag, []))
+
+
+def page_of(run: RunDir) -> str:
+    return render(load(open_run(run.path)))
+
+
+def embedded(page: str) -> Any:
+    (found,) = re.findall(
+        r'<script type="application/json" id="clusterlab-data">(.*?)</script>', page, re.DOTALL
+    )
+    return json.loads(found)
+
+
+def downloads(page: str) -> dict[str, bytes]:
+    found = {}
+    for tag, attributes in Document(page).tags:
+        if tag == "a" and "download" in attributes:
+            content = base64.b64decode((attributes["href"] or "").partition("base64,")[2])
+            name = attributes["download"] or ""
+            found[name] = gzip.decompress(content) if name.endswith(".gz") else content
+    return found
+
+
+@pytest.fixture(name="sweep")
+def a_sweep(tmp_path: Path) -> RunDir:
+    return make_run(tmp_path, fake_rows(points()), name="all sweep")
+
+
+def test_the_page_is_written_beside_the_run_and_well_formed(sweep: RunDir) -> None:
+    path = write_report(sweep)
+    assert path == sweep.path / "report.html"
+    document = Document(path.read_text(encoding="utf-8"))
+    assert document.open == []
+    assert "pass" in document.text("title")
+
+
+def test_nothing_outside_the_page_is_named(sweep: RunDir) -> None:
+    page = page_of(sweep)
+    for tag, attributes in Document(page).tags:
+        for name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
+            value = attributes.get(name) or ""
+            assert value == "" or value.startswith(("#", "data:")), (tag, name, value)
+    assert "@import" not in page
+    assert "url(" not in page
+    assert not re.search(r"https?://", page)
+    scripts = [a for t, a in Document(page).tags if t == "script"]
+    assert [a["type"] for a in scripts] == ["application/json"]
+
+
+def test_sections_come_in_the_order_of_the_questions_people_ask(sweep: RunDir) -> None:
+    write_findings(sweep.path, [Finding("X", Severity.WARNING, ("seen",), "do this")])
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page_of(sweep))
+    assert headings == [
+        "Verdict",
+        "Findings",
+        "Where and on what",
+        "Measured, predicted and bound",
+        "Errors by size",
+        "How to reproduce",
+        "Data",
+    ]
+
+
+def test_tables_have_captions_charts_have_text_and_every_collective_is_there(sweep: RunDir) -> None:
+    page = page_of(sweep)
+    document = Document(page)
+    count = {tag: sum(t == tag for t, _ in document.tags) for tag in ("table", "caption", "h3")}
+    assert count["table"] == count["caption"] == 1 + 1 + 7 + 1 + 1
+    charts = [a for t, a in document.tags if t == "svg" and a.get("role") == "img"]
+    assert len(charts) == 7
+    assert all(len(a["aria-label"] or "") > 60 for a in charts)
+    assert count["h3"] == 7
+    anchors = {
+        a["href"] for t, a in document.tags if t == "a" and (a["href"] or "").startswith("#")
+    }
+    assert anchors == {f"#{a['id']}" for t, a in document.tags if t == "article"}
+
+
+def test_embedded_data_and_downloads_hold_every_row(sweep: RunDir) -> None:
+    rows = load(sweep).rows
+    page = page_of(sweep)
+    data = embedded(page)
+    assert len(data["rows"]) == len(rows)
+    assert (
+        dict(zip(data["columns"], data["rows"][3], strict=True))["size_bytes"] == rows[3].size_bytes
+    )
+    assert data["run"]["run_id"] == sweep.path.name
+    files = downloads(page)
+    assert set(files) == {f"{sweep.path.name}.csv", f"{sweep.path.name}.json"}
+    assert json.loads(files[f"{sweep.path.name}.json"]) == data
+    table = list(csv.DictReader(io.StringIO(files[f"{sweep.path.name}.csv"].decode())))
+    assert [float(r["busbw_GBps"]) for r in table] == pytest.approx([r.busbw_GBps for r in rows])
+    assert table[0]["root"] == ""
+
+
+def test_the_command_comes_first_attempt_first(sweep: RunDir) -> None:
+    assert '<pre tabindex="0" aria-label="Command">clusterlab bench all -b 1K' in page_of(sweep)
+
+
+def test_hostile_strings_are_inert_everywhere(tmp_path: Path) -> None:
+    rows = [
+        renamed(r, backend=EVIL, bottleneck=EVIL, provenance=EVIL, algorithm=EVIL, timing=EVIL)
+        for r in fake_rows(points(["all_reduce"]))
+    ]
+    run = make_run(tmp_path, rows, name=EVIL)
+    write_placement(run.path, Placement((RankPlacement(0, EVIL, 0, gpu=EVIL, gpu_name=EVIL),)))
+    write_findings(run.path, [Finding(EVIL, Severity.ERROR, (EVIL,), EVIL, links=(EVIL,))])
+    page = page_of(run)
+    document = Document(page)
+    assert sum(tag == "script" for tag, _ in document.tags) == 1
+    assert not any(tag == "img" for tag, _ in document.tags)
+    assert not any(name.startswith("on") for _, attributes in document.tags for name in attributes)
+    assert embedded(page)["run"]["name"] == EVIL
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+
+
+def test_a_csv_cell_is_never_a_formula() -> None:
+    rows = [
+        renamed(fake_rows(points(["all_reduce"]))[0], bottleneck=text, wrong_got=float("-inf"))
+        for text in ("=cmd()", "+1", "-1", "@x", "plain")
+    ]
+    cells = [r["bottleneck"] for r in csv.DictReader(io.StringIO(rows_csv(rows)))]
+    assert cells == ["'=cmd()", "'+1", "'-1", "'@x", "plain"]
+
+
+def test_json_in_a_script_element_has_no_way_out() -> None:
+    text = script_json({"a": "</script><!--<script>&\u2028\ud800"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": "</script><!--<script>&\u2028\ud800"}
+
+
+def test_a_name_that_no_encoder_accepts_still_gives_a_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path, fake_rows(points(["reduce"])), host="node\udcff", name="x\udcff")
+    assert Document(write_report(run).read_text(encoding="utf-8")).open == []
+
+
+def test_an_empty_and_a_half_written_run_say_what_they_are(tmp_path: Path) -> None:
+    empty = page_of(create_run("early", root=tmp_path))
+    assert "nothing was measured" in empty
+    assert "No point has been measured yet." in empty
+    assert "No attempt was started" in empty
+    run = make_run(tmp_path, fake_rows(points(["reduce"]))[:7], planned_points=16, exit_code=None)
+    with run.records_path.open("ab") as file:
+        file.write(b'{"schema')
+    half = page_of(run)
+    for text in ("9 planned points were not measured", "7 of 16", "has not ended", "half a line"):
+        assert text in half
+    assert Document(empty).open == Document(half).open == []
+
+
+def test_a_damaged_run_is_refused_and_no_page_is_written(sweep: RunDir) -> None:
+    with sweep.records_path.open("ab") as file:
+        file.write(b'{"schema_version": 1, "collectiv": 1}\n')
+    with pytest.raises(UsageError, match="did you mean 'collective'"):
+        write_report(sweep)
+    assert not sweep.report_path.exists()
+
+
+def test_a_page_that_cannot_be_written_is_a_storage_error(sweep: RunDir, tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        write_report(sweep, tmp_path / "gone" / "report.html")
+
+
+def test_wrong_slow_and_fast_points_are_told_by_word_and_shape(tmp_path: Path) -> None:
+    rows = fake_rows(points(["all_reduce"]))
+    rows[0] = renamed(rows[0], wrong=4, wrong_rank=2, wrong_index=5)
+    rows[2] = renamed(rows[2], time_us_loop=1e5)
+    rows[4] = renamed(rows[4], time_us_loop=1.0)
+    page = page_of(make_run(tmp_path, rows))
+    for glyph, word in (("✕", "invalid"), ("▼", "slow"), ("▲", "faster than expected")):
+        assert f'<span aria-hidden="true">{glyph}</span> {word}' in page
+    assert "4: first on rank 2, element 5" in page
+
+
+def test_runs_without_predictions_one_rank_or_one_size_have_a_page(tmp_path: Path) -> None:
+    cases = [
+        fake_rows(points(), predicted=False),
+        fake_rows(points(world_size=1)),
+        fake_rows(points(sizes=[1024])),
+        fake_rows(points(), wrong=None),
+        [r for r in fake_rows(points()) if r.in_place],
+    ]
+    for rows in cases:
+        assert Document(page_of(make_run(tmp_path, rows))).open == []
+    assert "One size only: see the table." in page_of(make_run(tmp_path, cases[2]))
+    assert "not checked" in page_of(make_run(tmp_path, cases[3]))
+
+
+def test_many_curves_are_all_listed_and_a_limited_number_drawn(tmp_path: Path) -> None:
+    dtypes = ["float32", "float16", "bfloat16", "int8", "int32", "int64"]
+    rows = fake_rows(points(sizes=[1024, 4096], dtypes=dtypes, ops=["sum", "max", "min", "prod"]))
+    view = page_view(load(make_run(tmp_path, rows)))
+    curves = [c for collective in view.collectives for c in collective.curves]
+    assert len(curves) == 3 * 24 + 4 * 6
+    charts = [c for c in curves if c.chart]
+    assert 0 < len(charts) <= CHART_LIMIT
+    assert all(collective.curves[0].chart for collective in view.collectives)
+    assert {c.why_no_chart for c in curves if not c.chart} == {
+        f"No chart: the page draws at most {CHART_LIMIT}."
+    }
+    assert sum(len(c.rows) for c in curves) == len(rows) // 2
+
+
+def test_ten_thousand_rows_fit_one_page_of_bounded_size(tmp_path: Path) -> None:
+    rows = fake_rows(points(sizes=range(1024, 1024 * 716, 1024)))
+    assert len(rows) == 10_010
+    page = page_of(make_run(tmp_path, rows))
+    assert len(embedded(page)["rows"]) == 10_010
+    assert len(page) < 12 << 20
+    assert re.findall(r'download="[^"]*\.(\w+\.\w+)"', page) == ["csv.gz", "json.gz"]
+
+
+def test_a_usual_sweep_is_a_small_page(sweep: RunDir) -> None:
+    assert len(page_of(sweep)) < 400 << 10
