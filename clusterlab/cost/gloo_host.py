@@ -53,9 +53,9 @@ def constant_names(schedule: Schedule, dtype: str, op: str | None) -> list[str]:
     return names
 
 
-def latency_us(schedule: Schedule, message_us: float) -> float:
-    """Time of the messages if they carried nothing."""
-    return message_us * schedule.sends
+def messages(schedule: Schedule) -> int:
+    """Messages that cost latency; a lone rank sends none and still makes the call."""
+    return max(1, schedule.sends)
 
 
 def effective_sent_MiB(schedule: Schedule, cores: float) -> float:
@@ -94,7 +94,7 @@ def host_time(schedule: Schedule, calibration: Calibration, dtype: str, op: str 
     if schedule.reduced_bytes:
         rate = calibration.value(reduction_constant(dtype, op))
         work_us += schedule.reduced_bytes / MiB * rate
-    message_us = latency_us(schedule, calibration.value(message_constant(schedule.collective)))
+    message_us = calibration.value(message_constant(schedule.collective)) * messages(schedule)
     time_us = combine(message_us, work_us, calibration.value("overlap"))
     if message_us >= work_us:
         return HostTime(time_us, "messages between the ranks", message_us)

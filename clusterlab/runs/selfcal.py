@@ -19,7 +19,7 @@ from pathlib import Path
 from clusterlab.bench.control import Control
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import measure_points
-from clusterlab.core.errors import ClusterlabError, DeadlineError, UsageError
+from clusterlab.core.errors import DeadlineError, StorageError, UsageError
 from clusterlab.core.rows import Measurement, Point
 from clusterlab.cost.calibration import (
     Calibration,
@@ -58,20 +58,26 @@ def load_or_calibrate(
 ) -> Calibration:
     """This host's constants for ``world_size`` ranks: those kept, or measured now and kept.
 
-    Call it where ``run_local_ranks`` may be called. ``progress`` gets lines for people. Raises UsageError
-    for a backend that has no self-calibration; DeadlineError when the measuring ranks die.
+    Starts ranks of its own when it measures; call it where ``run_local_ranks`` may be called.
+    ``progress`` gets lines for people. Raises UsageError for a backend that has no self-calibration and
+    DeadlineError when the measuring ranks die.
     """
     facts = facts or read_host()
     kept = kept_calibration(facts, world_size, backend, progress=progress)
-    return kept or self_calibrate(
-        world_size, backend, progress=progress, facts=facts, budget_s=budget_s
+    if kept is not None:
+        return kept
+    _refuse_other_backends(backend)
+    progress(
+        f"calibrating {world_size} {backend} ranks on {facts.description}: about {budget_s:.0f} s, once"
     )
+    times = measure_local(world_size, backend, budget_s=budget_s)
+    return fit_and_keep(times, facts, world_size, backend, progress=progress)
 
 
 def kept_calibration(
     facts: HostFacts, world_size: int, backend: str, *, progress: Progress
 ) -> Calibration | None:
-    """The constants kept for this host; None when there are none or they no longer fit it."""
+    """The constants kept for this host and so many ranks; None when there are none that can be used."""
     path = calibration_path(facts, world_size, backend)
     if not path.exists():
         return None
@@ -84,44 +90,6 @@ def kept_calibration(
     return kept
 
 
-def calibration_path(facts: HostFacts, world_size: int, backend: str) -> Path:
-    """Where the constants for this host, torch version, backend and number of ranks are kept."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clusterlab"
-    return root / f"{backend}-{facts.fingerprint}-torch{torch_version()}-{world_size}ranks.yaml"
-
-
-def torch_version() -> str:
-    """The installed torch, without importing it."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return "-none"
-
-
-def self_calibrate(
-    world_size: int,
-    backend: str = "gloo",
-    *,
-    progress: Progress,
-    facts: HostFacts | None = None,
-    budget_s: float = BUDGET_S,
-) -> Calibration:
-    """Measure now, with ``world_size`` local ranks, and fit. Raises as ``load_or_calibrate``."""
-    if backend != "gloo":
-        raise UsageError(
-            f"no self-calibration for backend {backend}", expected="gloo", fix="predict without"
-        )
-    facts = facts or read_host()
-    progress(
-        f"calibrating {world_size} {backend} ranks on {facts.description} (about {budget_s:.0f} s, "
-        "once)"
-    )
-    started = time.monotonic()
-    times = measure_local(world_size, backend, budget_s=budget_s)
-    progress(f"{len(times)} loops measured in {time.monotonic() - started:.1f} s")
-    return fit_and_keep(times, facts, world_size, backend, progress=progress)
-
-
 def fit_and_keep(
     times: Sequence[MeasuredTime],
     facts: HostFacts,
@@ -130,7 +98,10 @@ def fit_and_keep(
     *,
     progress: Progress,
 ) -> Calibration:
-    """The calibration that ``times`` give, kept for the next run on this host."""
+    """Constants from what ``measure_times`` measured on this host, kept for the next run.
+
+    A cache that cannot be written is said, not raised.
+    """
     now = datetime.now(UTC)
     source = f"self-calibration {now:%Y-%m-%d}, {world_size} ranks on {facts.description}"
     constants, residuals = fit_gloo(times, cores=len(facts.cores), source=source)
@@ -148,9 +119,30 @@ def fit_and_keep(
     )
     try:
         save_calibration(fresh, calibration_path(facts, world_size, backend))
-    except ClusterlabError as error:
+    except StorageError as error:
         progress(f"the calibration is used but not kept: {error}")
     return fresh
+
+
+def _refuse_other_backends(backend: str) -> None:
+    if backend != "gloo":
+        raise UsageError(
+            f"no self-calibration for backend {backend}", expected="gloo", fix="predict without one"
+        )
+
+
+def calibration_path(facts: HostFacts, world_size: int, backend: str) -> Path:
+    """Where the constants for this host, torch version, backend and number of ranks are kept."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clusterlab"
+    return root / f"{backend}-{facts.fingerprint}-torch{torch_version()}-{world_size}ranks.yaml"
+
+
+def torch_version() -> str:
+    """The installed torch, without importing it."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return "-none"
 
 
 def core_copy_GBps() -> float:
