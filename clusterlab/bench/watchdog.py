@@ -33,6 +33,8 @@ class Arrivals:
         self._store: Store | None = clone() if clone is not None else store
         self._rank = rank
         self._world_size = world_size
+        # All ranks make the same calls on one store, so counting one's own tells which this is.
+        self._sweep = self._store.add(f"clusterlab/bench/sweeps/{rank}", 1) if self._store else 0
 
     def mark(self, number: int) -> None:
         """This rank begins point ``number``."""
@@ -57,9 +59,8 @@ class Arrivals:
         key = self._key(rank)
         return int(store.get(key)) if store.check([key]) else -1
 
-    @staticmethod
-    def _key(rank: int) -> str:
-        return f"clusterlab/bench/arrived/{rank}"
+    def _key(self, rank: int) -> str:
+        return f"clusterlab/bench/sweep-{self._sweep}/arrived/{rank}"
 
 
 class Watchdog:

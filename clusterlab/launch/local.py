@@ -108,12 +108,16 @@ class _Job:
         # A write to this pipe by the signal machinery ends select() at once.
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         old_wakeup = signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        old = {number: signal.signal(number, self.on_signal) for number in _STOP_SIGNALS}
+        # What the caller ignores stays ignored: SIGHUP under nohup, SIGINT behind a shell's `&`.
+        heeded = [n for n in _STOP_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        old = {number: signal.signal(number, self.on_signal) for number in heeded}
         self.selector.register(wake_r, selectors.EVENT_READ, lambda: os.read(wake_r, 512))
         try:
             yield
         finally:
-            self.send(signal.SIGKILL)
+            self.kill()
+            for pid in self.running:
+                os.waitpid(pid, 0)
             for number, handler in old.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(old_wakeup)
@@ -158,8 +162,9 @@ class _Job:
             self.selector.unregister(rank.output.fd)  # the rank closed its end
 
     def reap(self, rank: _Rank, ended: int) -> None:
-        _, status = os.waitpid(rank.pid, 0)
+        # In this order: the signal handler must not find a pid that is no longer ours.
         del self.running[rank.pid]
+        _, status = os.waitpid(rank.pid, 0)
         self.selector.unregister(ended)
         os.close(ended)
         if rank.output is not None:

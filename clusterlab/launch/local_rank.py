@@ -122,14 +122,14 @@ def _die_with_parent(parent_pid: int) -> None:
 
 
 def _restore_signals() -> None:
-    """SIGTERM (the launcher's request to stop) unwinds the stack; Ctrl-C is the launcher's to handle."""
+    """SIGTERM (the launcher's request to stop) unwinds the stack. Ctrl-C and hang-up are its to handle."""
 
     def stop(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -85,14 +85,19 @@ def test_one_corrupted_element_is_counted_and_named(name, size, dtype, n, draw):
     assert got == float(ranks[rank].recv[index]) != right
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("name", list(COLLECTIVES))
+@pytest.mark.parametrize(
+    ("name", "in_place"),
+    [
+        (name, in_place)
+        for name in COLLECTIVES
+        for in_place in (False, True)
+        if checkable(make_point(name, 8, DTYPES["int8"], 2, in_place=in_place))
+    ],
+)
 def test_a_collective_that_does_nothing_leaves_everything_it_should_have_moved_wrong(
     name, in_place
 ):
     point = make_point(name, 4096, DTYPES["float32"], 4, op="sum", in_place=in_place)
-    if not checkable(point):
-        pytest.skip("in place not defined")
     ranks = prepared(point)
     wrong = [_check_rank(point, b.recv, rank)[0] for rank, b in enumerate(ranks)]
     elements = 1024

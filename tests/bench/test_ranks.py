@@ -236,13 +236,14 @@ def test_a_corruption_that_no_point_would_see_is_refused(tmp_path):
 
 
 SWEEP_FOR_EVER = """
-    import sys
+    import signal, sys
     from pathlib import Path
     from clusterlab.bench.options import BenchOptions
     from clusterlab.core.dtypes import DTYPES
     from clusterlab.core.rows import make_point
     from tests.bench.ranks import sweep
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     points = [make_point("all_reduce", 64, DTYPES["float32"], 3)] * 100_000
     ready = lambda identity, point: Path(sys.argv[1], "ready").touch()
     done = sweep(3, points, Path(sys.argv[1]), options=BenchOptions(iterations=5), interfere=ready)

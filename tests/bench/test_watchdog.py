@@ -22,6 +22,15 @@ def test_rank_0_names_all_that_have_not_begun_the_others_look_at_rank_0():
     assert ranks[3].missing(8) == [0]
 
 
+def test_marks_of_an_earlier_sweep_on_the_same_store_do_not_count():
+    store = dist.HashStore()
+    for rank in (0, 1):
+        Arrivals(store, rank, 2).mark(50)
+    again = Arrivals(store, 0, 2)
+    again.mark(1)
+    assert again.missing(1) == [1]
+
+
 def test_without_a_store_nobody_is_named():
     arrivals = Arrivals(None, 0, 4)
     arrivals.mark(1)

@@ -194,6 +194,23 @@ def test_signal_handlers_are_put_back():
     assert {n: signal.getsignal(n) for n in before} == before
 
 
+@ranks
+def test_a_signal_that_the_caller_ignores_stops_nobody():
+    """As under nohup, or behind a shell's `&`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    parent = os.getpid()
+
+    def rank_main(identity: RankIdentity, _open_store) -> int:
+        os.kill(parent, signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 0
+
+    try:
+        assert run_local_ranks(1, rank_main).exit_code == ExitCode.OK
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("world_size", [0, -1, 5000])
 def test_a_senseless_number_of_ranks_is_refused(world_size):
     with pytest.raises(UsageError, match="local ranks"):
@@ -213,16 +230,20 @@ def test_forking_beside_a_running_thread_is_refused():
 
 
 SLEEPERS = """
-    import os, sys, time
+    import os, signal, sys, time
     from pathlib import Path
     from clusterlab.launch.local import run_local_ranks
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def rank_main(identity, open_store):
+        if "stubborn" in sys.argv:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path(sys.argv[1], str(os.getpid())).touch()
         time.sleep(120)
         return 0
 
-    run_local_ranks(3, rank_main)
+    sys.exit(run_local_ranks(3, rank_main, grace_s=90).exit_code)
 """
 
 
@@ -240,17 +261,8 @@ def test_no_rank_outlives_a_launcher_that_is_killed(tmp_path):
 
 @ranks
 def test_a_second_signal_kills_at_once(tmp_path):
-    script = textwrap.dedent(SLEEPERS).replace(
-        "time.sleep(120)",
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-        "Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(120)",
-    )
-    script = script.replace("    Path(sys.argv[1], str(os.getpid())).touch()\n", "", 1)
-    script = script.replace(
-        "run_local_ranks(3, rank_main)",
-        "sys.exit(run_local_ranks(3, rank_main, grace_s=90).exit_code)",
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
+    script = textwrap.dedent(SLEEPERS)
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path), "stubborn"])
     try:
         _wait_for(lambda: len(list(tmp_path.iterdir())) == 3)
         process.send_signal(signal.SIGINT)
