@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from clusterlab.launch.claims import Environ
 from clusterlab.launch.identity import RankIdentity, explain_identity
 from clusterlab.launch.pmix import NoPmix, PmixClient, connect, read_facts
-from clusterlab.launch.rendezvous import open_store
+from clusterlab.launch.rendezvous import Meeting, meet, part
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arrival:
     """A rank that knows who it is. ``notes`` say what was passed over, ``identity_us`` what it took.
 
@@ -27,13 +27,19 @@ class Arrival:
     environ: Environ
     notes: tuple[str, ...]
     identity_us: float
+    meeting: Meeting | None = None
 
     def open_store(self, timeout_s: float) -> Store:
-        """The job's store, once every rank is there. See ``rendezvous.open_store``."""
-        return open_store(self.identity, pmix=self.pmix, environ=self.environ, timeout_s=timeout_s)
+        """The job's store, once every rank is there. See ``rendezvous.meet``."""
+        self.meeting = meet(
+            self.identity, pmix=self.pmix, environ=self.environ, timeout_s=timeout_s
+        )
+        return self.meeting.store
 
     def leave(self) -> None:
-        """Say goodbye to PMIx. Only after success: a rank that fails should be seen to be lost."""
+        """Be done with the store and PMIx. Only after success: a rank that fails should be missed."""
+        if self.meeting is not None:
+            part(self.identity, self.meeting)
         if self.pmix is not None:
             self.pmix.finalize()
 

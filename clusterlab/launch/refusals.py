@@ -5,6 +5,7 @@ Each rule is a pure function from records to findings. Codes are those of the bi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,35 @@ from clusterlab.launch.claims import (
     slurm_claim,
     torchrun_claim,
 )
-from clusterlab.launch.roll_call import RefusedError, rank_words
+from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.roll_call import Record, RefusedError, rank_words
+
+
+def arrival_record(identity: RankIdentity) -> Record:
+    """What a rank says of itself when it arrives."""
+    return {
+        "rank": identity.rank,
+        "world_size": identity.world_size,
+        "host": identity.host,
+        "pid": os.getpid(),
+        "source": identity.source,
+    }
+
+
+def check_arrivals(records: Sequence[Record]) -> RefusedError | None:
+    """Refuse ranks that believe in jobs of different sizes."""
+    sizes: dict[int, list[int]] = {}
+    for record in records:
+        sizes.setdefault(record["world_size"], []).append(record["rank"])
+    if len(sizes) == 1:
+        return None
+    said_by = "; ".join(f"{size}: {rank_words(ranks)}" for size, ranks in sorted(sizes.items()))
+    return RefusedError(
+        f"ranks disagree on world_size ({said_by})",
+        where="launch",
+        expected=f"{len(records)} for all",
+        fix="start the job by one launcher",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ is asked for at a meeting point on the first node of the step; torchrun has a st
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ from clusterlab.launch.pmix_types import (
     PmixDeadlineError,
     PmixError,
 )
-from clusterlab.launch.roll_call import Record, RefusedError, rank_words, roll_call
+from clusterlab.launch.refusals import arrival_record, check_arrivals
+from clusterlab.launch.roll_call import rank_words, roll_call
 from clusterlab.launch.stores import (
     LOOPBACK,
     StoreAddress,
@@ -63,17 +65,33 @@ def init_process_group(
 def open_store(
     identity: RankIdentity, *, pmix: PmixClient | None, environ: Environ, timeout_s: float
 ) -> Store:
-    """The job's store, after every rank has been seen at it.
+    """The job's store, after every rank has been seen at it. See ``meet``."""
+    return meet(identity, pmix=pmix, environ=environ, timeout_s=timeout_s).store
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A store that all ranks reached; ``served_here``: by this process, which must leave last."""
+
+    store: Store
+    served_here: bool
+    meeting_point: MeetingPoint | None = None
+
+
+def meet(
+    identity: RankIdentity, *, pmix: PmixClient | None, environ: Environ, timeout_s: float
+) -> Meeting:
+    """Open or reach the job's store and wait until every rank has been seen at it.
 
     ``pmix``: this rank's client, or None to do without. Raises DeadlineError naming the ranks that did
     not arrive within ``timeout_s``, RefusedError when the ranks that came are not one job, UsageError
     when nothing says where to meet. Collective: every rank calls it.
     """
     end = time.monotonic() + timeout_s
-    store, meeting = _connect(identity, pmix, environ, timeout_s)
+    meeting = _connect(identity, pmix, environ, timeout_s)
     try:
         roll_call(
-            store,
+            meeting.store,
             identity,
             "arrival",
             arrival_record(identity),
@@ -81,53 +99,38 @@ def open_store(
             timeout_s=max(1.0, end - time.monotonic()),
         )
     finally:
-        if meeting is not None:
-            meeting.close()
-    return store
+        if meeting.meeting_point is not None:
+            meeting.meeting_point.close()
+    return meeting
 
 
-def arrival_record(identity: RankIdentity) -> Record:
-    """What a rank says of itself when it arrives."""
-    return {
-        "rank": identity.rank,
-        "world_size": identity.world_size,
-        "host": identity.host,
-        "pid": os.getpid(),
-        "source": identity.source,
-    }
+def part(identity: RankIdentity, meeting: Meeting, *, timeout_s: float = 10.0) -> None:
+    """Say that this rank is done with the store; the process that serves it stays until all are."""
+    from torch.distributed import DistError
 
-
-def check_arrivals(records: Sequence[Record]) -> RefusedError | None:
-    """Refuse ranks that believe in jobs of different sizes."""
-    sizes: dict[int, list[int]] = {}
-    for record in records:
-        sizes.setdefault(record["world_size"], []).append(record["rank"])
-    if len(sizes) == 1:
-        return None
-    said_by = "; ".join(f"{size}: {rank_words(ranks)}" for size, ranks in sorted(sizes.items()))
-    return RefusedError(
-        f"ranks disagree on world_size ({said_by})",
-        where="launch",
-        expected=f"{len(records)} for all",
-        fix="start the job by one launcher",
-    )
+    key, end = "clusterlab/left", time.monotonic() + timeout_s
+    with suppress(DistError):  # whoever served it did not wait: it failed
+        left = meeting.store.add(key, 1)
+        while meeting.served_here and left < identity.world_size and time.monotonic() < end:
+            time.sleep(0.01)
+            left = meeting.store.add(key, 0)
 
 
 def _connect(
     identity: RankIdentity, pmix: PmixClient | None, environ: Environ, timeout_s: float
-) -> tuple[Store, MeetingPoint | None]:
+) -> Meeting:
     """A store all ranks can reach, and the meeting point to close once they have."""
     if identity.world_size == 1:
         from torch.distributed import HashStore
 
-        return HashStore(), None
+        return Meeting(HashStore(), served_here=True)
     if pmix is not None:
-        return _by_pmix(identity, pmix, environ, timeout_s), None
+        return _by_pmix(identity, pmix, environ, timeout_s)
     step = _step_name(identity, environ)
     if step is not None:
         return _by_meeting_point(identity, step, environ, timeout_s)
     if environ.get("MASTER_ADDR"):
-        return _by_master_address(identity, environ, timeout_s), None
+        return _by_master_address(identity, environ, timeout_s)
     raise UsageError(
         f"{identity.world_size} ranks started by {identity.source} have no way to find each other",
         where="launch",
@@ -136,7 +139,9 @@ def _connect(
     )
 
 
-def _by_pmix(identity: RankIdentity, pmix: PmixClient, environ: Environ, timeout_s: float) -> Store:
+def _by_pmix(
+    identity: RankIdentity, pmix: PmixClient, environ: Environ, timeout_s: float
+) -> Meeting:
     """Rank 0 serves a store on a free port; its address travels put → commit → fence → get."""
     store = None
     text = b"present"
@@ -152,13 +157,13 @@ def _by_pmix(identity: RankIdentity, pmix: PmixClient, environ: Environ, timeout
     except (PmixDeadlineError, PmixError) as error:
         raise _fence_failed(identity, pmix, error) from error
     if store is not None:
-        return store
+        return Meeting(store, served_here=True)
     published = pmix.get(0, ADDRESS_KEY, timeout_s=timeout_s)
     if not isinstance(published, bytes):
         raise DeadlineError(f"rank 0 published no {ADDRESS_KEY}", where="PMIx")
     where = f"PMIx {ADDRESS_KEY} of rank 0"
     address = parse_address(published.decode("utf-8", "replace"), where=where)
-    return reach_store(address, timeout_s)
+    return Meeting(reach_store(address, timeout_s), served_here=False)
 
 
 def _fence_failed(
@@ -183,14 +188,14 @@ def _fence_failed(
         who = "rank 0 says which rank is late"
     return DeadlineError(
         f"{who} ({error.message})",
-        where=f"rank {identity.rank} on {identity.host}",
+        where="launch",
         fix="see what the late rank printed; a node without libpmix keeps its ranks from coming",
     )
 
 
 def _by_meeting_point(
     identity: RankIdentity, step: str, environ: Environ, timeout_s: float
-) -> tuple[Store, MeetingPoint | None]:
+) -> Meeting:
     """The first process of the first node serves the store and tells those who ask there.
 
     Not rank 0: with --distribution=arbitrary rank 0 may sit on any node.
@@ -198,16 +203,17 @@ def _by_meeting_point(
     if identity.node_rank == 0 and identity.local_rank == 0:
         store = serve_store(timeout_s)
         address = _address_of(store, identity, _other_nodes(identity, environ, None))
-        return store, MeetingPoint(step, address)
+        return Meeting(store, True, MeetingPoint(step, address))
     hosts = [LOOPBACK]
     if not _one_node(identity):
         # srun's own address helps where node names do not resolve: in a batch job srun runs there
         nodes = expand_hostlist(environ["SLURM_STEP_NODELIST"], where="SLURM_STEP_NODELIST")
         hosts = [h for h in (nodes[0], environ.get("SLURM_LAUNCH_NODE_IPADDR")) if h]
-    return reach_store(find_store(step, hosts, timeout_s=timeout_s), timeout_s), None
+    address = find_store(step, hosts, timeout_s=timeout_s)
+    return Meeting(reach_store(address, timeout_s), served_here=False)
 
 
-def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: float) -> Store:
+def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: float) -> Meeting:
     """torchrun's store, or one that rank 0 serves at the exported address.
 
     torchrun's agent keeps its store over restarts, so each attempt has its own prefix.
@@ -223,12 +229,11 @@ def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: floa
         )
     address = StoreAddress((environ["MASTER_ADDR"],), port.value)
     by_agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    if identity.rank == 0 and not by_agent:
-        store = serve_store(timeout_s, port=port.value)
-    else:
-        store = reach_store(address, timeout_s)
+    serves = identity.rank == 0 and not by_agent
+    store = serve_store(timeout_s, port=port.value) if serves else reach_store(address, timeout_s)
     attempt = said(environ, "TORCHELASTIC_RESTART_COUNT")
-    return PrefixStore(f"clusterlab/attempt_{attempt.value if attempt else 0}", store)
+    prefix = f"clusterlab/attempt_{attempt.value if attempt else 0}"
+    return Meeting(PrefixStore(prefix, store), served_here=serves)
 
 
 def _step_name(identity: RankIdentity, environ: Environ) -> str | None:

@@ -67,7 +67,7 @@ def roll_call(
     except DistError as error:
         raise DeadlineError(
             "the store went away before the roll call was over",
-            where=f"rank {identity.rank} on {identity.host}",
+            where="launch",
             fix="see what the process that served it printed: rank 0, or the first on the first node",
         ) from error
 
@@ -133,7 +133,7 @@ class _Call:
         if verdict is None:
             raise DeadlineError(
                 f"rank 0 gave no answer to the roll call within {timeout_s:g} s",
-                where=f"rank {self.identity.rank} on {self.identity.host}",
+                where="launch",
                 fix="see what rank 0 printed: it was late, or died before all ranks were there",
             )
         error = _unpack(verdict)

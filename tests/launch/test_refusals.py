@@ -14,6 +14,7 @@ from clusterlab.launch.devices import agree_on_devices, device_record, select_de
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.refusals import (
     DeviceRecord,
+    check_arrivals,
     launcher_world_size,
     refusal_findings,
     refuse,
@@ -172,3 +173,11 @@ def run(threads: list[threading.Thread]) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
+
+
+def test_ranks_that_believe_in_different_sizes_are_refused() -> None:
+    records = [{"rank": r, "world_size": 4 if r < 3 else 2} for r in range(4)]
+    error = check_arrivals(records)
+    assert error is not None
+    assert "2: rank 3; 4: ranks [0-2]" in str(error)
+    assert check_arrivals(records[:3]) is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch.distributed as dist
 from clusterlab.core.errors import ClusterlabError, DeadlineError, UsageError
 from clusterlab.launch import rendezvous, roll_call
 from clusterlab.launch.identity import RankIdentity, single_identity
+from clusterlab.launch.join import arrive
 from clusterlab.launch.pmix_types import PmixClient
-from clusterlab.launch.rendezvous import ADDRESS_KEY, check_arrivals, open_store
+from clusterlab.launch.rendezvous import ADDRESS_KEY, Meeting, open_store, part
 from clusterlab.launch.stores import StoreAddress, reach_store, serve_store
 from tests.launch.environments import recorded
 from tests.launch.fake_pmix import FakePmixClient, FakePmixServer
@@ -249,9 +251,43 @@ def test_a_store_that_cannot_be_reached_names_every_address() -> None:
         reach_store(address, 0.2)
 
 
-def test_ranks_that_believe_in_different_sizes_are_refused() -> None:
-    records = [{"rank": r, "world_size": 4 if r < 3 else 2} for r in range(4)]
-    error = check_arrivals(records)
-    assert error is not None
-    assert "2: rank 3; 4: ranks [0-2]" in str(error)
-    assert check_arrivals(records[:3]) is None
+def test_whoever_serves_the_store_leaves_last() -> None:
+    ranks = [on_one_node(r, 3, "openmpi") for r in range(3)]
+    store = dist.HashStore()
+    order: list[int] = []
+
+    def one(rank: int) -> None:
+        time.sleep(0.1 * rank)
+        part(ranks[rank], Meeting(store, served_here=rank == 0), timeout_s=10)
+        order.append(rank)
+
+    threads = [threading.Thread(target=one, args=(r,)) for r in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert order in ([1, 2, 0], [1, 0, 2])  # the last two leave at the same moment
+
+
+def test_whoever_serves_the_store_does_not_wait_for_ever() -> None:
+    part(on_one_node(0, 2, "pmix"), Meeting(dist.HashStore(), served_here=True), timeout_s=0.05)
+
+
+def test_an_arrival_joins_and_leaves() -> None:
+    environ = recorded("none")[0] | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1"}
+    environ |= {"SLURM_STEP_TASKS_PER_NODE": "1"}
+    arrival = arrive(environ)
+    assert arrival is not None
+    assert arrival.identity.world_size == 1
+    arrival.open_store(5).set("key", "value")
+    arrival.leave()
+
+
+def test_a_shell_does_not_arrive_and_a_missing_pmix_is_noted() -> None:
+    assert arrive({}) is None
+    switched_off = arrive(
+        recorded("step")[0] | {"CLUSTERLAB_LIBPMIX": "nosuch.so", "CLUSTERLAB_PMIX": "ctypes"}
+    )
+    assert switched_off is not None
+    assert switched_off.identity.source == "slurm"
+    assert "going on without PMIx: libpmix cannot be loaded" in switched_off.notes[0]
