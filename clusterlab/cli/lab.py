@@ -167,7 +167,8 @@ def status(
 @app.command(
     "exec",
     epilog="Example: clusterlab lab exec --node n0 -- nvidia-smi",
-    context_settings={"allow_extra_args": False, "ignore_unknown_options": False},
+    # What follows the command's name is the command's, with or without `--`.
+    context_settings={"allow_interspersed_args": False},
 )
 def execute(
     command: Annotated[list[str], typer.Argument(help="The command, after `--`.")],

@@ -43,8 +43,10 @@ def _join(pid: int, start: str, user: bool) -> str | None:
         descriptor = os.pidfd_open(pid)
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
             same = stat.read().rpartition(")")[2].split()[19] == start
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         same = False
+    except OSError as error:
+        return f"pidfd_open: {error.strerror} (Linux 5.8 or newer is needed)"
     if not same:
         return "it is gone"
     flags = _CLONE_NEWNS | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET

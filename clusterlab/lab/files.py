@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 
 
 def write(path: Path, text: str, *, mode: int = 0o644) -> None:
@@ -56,7 +56,14 @@ def remove_tree(folder: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of ``folder``, made if missing: one `up` or `down` of a lab at a time."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot be made: {error.strerror}",
+                where=str(folder),
+                fix="set CLUSTERLAB_LABS to a folder of your own",
+            ) from error
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

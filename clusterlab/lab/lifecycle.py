@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from clusterlab.core.errors import ClusterlabError, DeadlineError, UsageError
+from clusterlab.core.errors import ClusterlabError, DeadlineError, StorageError, UsageError
 from clusterlab.lab import control
 from clusterlab.lab.commands import module_environment, python_module
 from clusterlab.lab.description import read_description, read_holder, write_holder
@@ -23,7 +23,7 @@ from clusterlab.lab.namespaces import unshare
 from clusterlab.lab.prepare import prepare
 from clusterlab.lab.processes import descendants, kill_tree, process, spawn, wait_until
 from clusterlab.lab.readiness import Progress, silent, wait_until_idle
-from clusterlab.lab.spec import LabSpec, node_index
+from clusterlab.lab.spec import LabSpec, Setup, node_index
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -47,17 +47,14 @@ def up(
     machine = observe() if machine is None else machine
     layout = find_layout(name, base)
     check_base(layout, flat=spec.flat)
+    if load(layout) is None:
+        for warning in require(machine, flat=spec.flat):
+            progress(f"warning: {warning.name}: {warning.detail}; {warning.fix}")
     with locked(layout.run_dir):
         if running := load(layout):
             return _same(running, spec)
-        for warning in require(machine, flat=spec.flat):
-            progress(f"warning: {warning.name}: {warning.detail}; {warning.fix}")
         progress("writing configuration")
-        _empty(layout)
-        ports = _free_ports(spec.nodes + 1) if spec.flat else ()
-        wanted = (*needed_directories(), *(path.resolve() for path in share))
-        setup = resolve(spec, machine, layout, ports=ports, share=wanted)
-        prepare(layout, spec, setup, machine.compiler)
+        setup = _write(layout, spec, machine, share)
         try:
             _start(layout, user_namespace=setup.user_namespace, flat=spec.flat)
             wait_until_idle(layout, timeout_s, progress)
@@ -141,6 +138,23 @@ def _same(running: Lab, spec: LabSpec) -> Lab:
     return running
 
 
+def _write(layout: Layout, spec: LabSpec, machine: Machine, share: Iterable[Path]) -> Setup:
+    """Put everything on disk that the lab's processes need."""
+    _empty(layout)
+    ports = _free_ports(spec.nodes + 1) if spec.flat else ()
+    wanted = (*needed_directories(), *(path.resolve() for path in share))
+    setup = resolve(spec, machine, layout, ports=ports, share=wanted)
+    try:
+        prepare(layout, spec, setup, machine.compiler)
+    except OSError as error:
+        raise StorageError(
+            f"cannot be written: {error.strerror}",
+            where=str(error.filename or layout.run_dir),
+            fix="set CLUSTERLAB_LABS to a folder with room",
+        ) from error
+    return setup
+
+
 def _empty(layout: Layout) -> None:
     """Clear what a lab that died has left, without giving up the lock on the directory."""
     for path in layout.run_dir.iterdir():
@@ -170,11 +184,11 @@ def _start(layout: Layout, *, user_namespace: bool, flat: bool) -> None:
     if not flat:
         command = unshare(command, user=user_namespace)
     outer = spawn(command, module_environment(), layout.log / "lab.log")
-    login = outer
+    # At once: whatever happens to us, `down` can find it.
+    write_holder(layout, outer, outer)
     if not flat:
         wait_until(lambda: bool(descendants(outer)) or process(outer) is None, timeout_s=5)
-        login = next(iter(descendants(outer)), outer)
-    write_holder(layout, outer, login)
+        write_holder(layout, outer, next(iter(descendants(outer)), outer))
 
 
 def _stop(layout: Layout) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.lab import files
 
 
@@ -71,3 +71,12 @@ def test_one_at_a_time_holds_a_folder_even_if_it_is_removed(tmp_path: Path) -> N
         worker.join(30)
         assert worker.exitcode == 0
     assert log.read_text().split() == ["in", "out"] * 3
+
+
+def test_a_folder_that_cannot_be_made_is_the_users_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UsageError, match=r"file/x: cannot be made: .*CLUSTERLAB_LABS"),
+        files.locked(tmp_path / "file" / "x"),
+    ):
+        pytest.fail("it was made")

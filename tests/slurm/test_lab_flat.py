@@ -97,6 +97,7 @@ def test_a_flat_lab_whose_first_process_is_killed_ends_by_itself(
     assert not lifecycle.down(name="f4", base=lab_base)
 
 
+@pytest.mark.gpu
 def test_one_flat_node_takes_this_machines_own_gpus(
     can_hold_flat_labs: None, lab_base: Path
 ) -> None:

@@ -20,6 +20,8 @@ from clusterlab.lab.processes import process, wait_until
 from tests.slurm.conftest import MakeLab, refuse, wait_for_state
 from tests.slurm.leftovers import machine_state, remaining, traces
 
+CLUSTERLAB = "import sys; from clusterlab.cli.main import main; sys.exit(main())"
+
 
 def test_ten_times_up_and_down_leaves_nothing(can_hold_labs: None, lab_base: Path) -> None:
     before = machine_state()
@@ -108,6 +110,26 @@ def test_a_lab_that_cannot_come_up_says_why_and_leaves_no_process(
     assert not (lab_base / "broken").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_one_clear_message(can_hold_labs: None, tmp_path: Path) -> None:
+    script = f"""
+mount -t tmpfs -o size=8k tmpfs {tmp_path}
+export CLUSTERLAB_LABS={tmp_path}
+{sys.executable} -c '{CLUSTERLAB}' lab up --nodes 1 --name full
+"""
+    found = subprocess.run(
+        ["unshare", "--mount", "--propagation=private", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = f"clusterlab: {tmp_path}/full/etc/"
+    assert found.stderr.splitlines()[-1].startswith(said), found.stderr
+    assert "cannot be written: No space left on device; set CLUSTERLAB_LABS" in found.stderr
+    assert found.returncode == 1
+
+
 def test_a_missing_pmix_link_is_mended_inside_the_lab_only(
     can_hold_labs: None, tmp_path: Path
 ) -> None:
@@ -123,7 +145,7 @@ def test_a_missing_pmix_link_is_mended_inside_the_lab_only(
 set -e
 mount --bind {bare} {folder}
 export CLUSTERLAB_LABS=$(mktemp -d /tmp/cl-XXXXXX)
-lab() {{ {sys.executable} -c 'from clusterlab.cli.lab import app; app()' "$@"; }}
+lab() {{ {sys.executable} -c '{CLUSTERLAB}' lab "$@"; }}
 lab doctor --flat || echo "flat status $?"
 lab up --nodes 2 --share {tmp_path} >/dev/null
 lab exec -- srun -N2 --mpi=pmix {sys.executable} -S {Path(__file__).parent}/pmix_client.py
@@ -153,7 +175,7 @@ def test_the_commands_of_a_session_work_and_say_what_they_did(
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", "from clusterlab.cli.lab import app; app()", *words],
+            [sys.executable, "-c", CLUSTERLAB, "lab", *words],
             env=environment,
             cwd=tmp_path,
             capture_output=True,
