@@ -4,6 +4,8 @@ far measured lies from predicted, which a bandwidth axis over four decades hides
 
 from __future__ import annotations
 
+import math
+
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
@@ -30,8 +32,8 @@ _MARKS: dict[Verdict, Mark] = {
 
 
 def busbw_at(row: Row, time_us: float) -> float:
-    """The bus bandwidth (GB/s) ``row``'s point would have had in ``time_us``."""
-    return row.busbw_GBps * row.time_us_loop / time_us
+    """The bus bandwidth (GB/s) ``row``'s point would have had in ``time_us``; infinite in no time."""
+    return row.busbw_GBps * row.time_us_loop / time_us if time_us else math.inf
 
 
 def curve_chart(curve: Curve) -> str | None:
@@ -113,11 +115,7 @@ def _spread(rows: list[Row]) -> Band:
     """From the slowest to the fastest single iteration."""
     return Band(
         "spread",
-        tuple(
-            (r.size_bytes, busbw_at(r, r.time_us_max), busbw_at(r, r.time_us_min))
-            for r in rows
-            if r.time_us_min > 0
-        ),
+        tuple((r.size_bytes, busbw_at(r, r.time_us_max), busbw_at(r, r.time_us_min)) for r in rows),
     )
 
 

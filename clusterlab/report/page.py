@@ -140,11 +140,14 @@ def _finding(finding: Finding) -> Finding:
 def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
     comparison, planned = data.comparison, data.run.info.planned_points
     of_planned = f"{comparison.points} of {planned}" if planned else str(comparison.points)
-    wrong = str(comparison.wrong)
-    if comparison.unchecked:
-        wrong += f" ({comparison.unchecked} points not checked)"
     shown = [(VERDICT_WORDS[v], str(n)) for v, n in comparison.counts.items() if n]
-    return (("points", of_planned), *shown, ("wrong elements", wrong))
+    unchecked = [("points whose data was not checked", str(comparison.unchecked))]
+    return (
+        ("points", of_planned),
+        *shown,
+        ("wrong elements", str(comparison.wrong)),
+        *(unchecked if comparison.unchecked else []),
+    )
 
 
 def _collectives(data: ReportData) -> tuple[CollectiveView, ...]:

@@ -6,6 +6,7 @@ predicted dashed, bound dotted. A mark's ``<title>`` is what a pointer resting o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -69,7 +70,8 @@ class Panel:
 def chart(panels: Sequence[Panel], *, label: str) -> str:
     """``panels`` one under the other over a common log2 size axis, as one ``<svg>`` element.
 
-    ``label`` is the text alternative; what is inside is hidden from screen readers.
+    ``label`` is the text alternative; what is inside is hidden from screen readers. Values that are not
+    finite are left out.
     """
     sizes = [d.size_bytes for panel in panels for line in panel.lines for d in line.dots]
     x_axis = size_axis(sizes or [1])
@@ -133,18 +135,20 @@ class _Drawing:
         return "".join(parts)
 
     def band(self, band: Band) -> str:
-        if len(band.points) < 2:
+        points = [p for p in band.points if math.isfinite(p[1]) and math.isfinite(p[2])]
+        if len(points) < 2:
             return ""
-        top = [f"{self.x(size)} {self.y(high)}" for size, _, high in band.points]
-        bottom = [f"{self.x(size)} {self.y(low)}" for size, low, _ in reversed(band.points)]
+        top = [f"{self.x(size)} {self.y(high)}" for size, _, high in points]
+        bottom = [f"{self.x(size)} {self.y(low)}" for size, low, _ in reversed(points)]
         return f'<path class="band {band.kind}" d="M{"L".join(top + bottom)}Z"/>'
 
     def line(self, line: Line) -> str:
-        path = "L".join(f"{self.x(d.size_bytes)} {self.y(d.value)}" for d in line.dots)
+        dots = [dot for dot in line.dots if math.isfinite(dot.value)]
+        path = "L".join(f"{self.x(d.size_bytes)} {self.y(d.value)}" for d in dots)
         parts = [f'<g class="line {line.kind}">']
-        if len(line.dots) > 1:
+        if len(dots) > 1:
             parts.append(f'<path class="stroke" d="M{path}"/>')
-        parts += [self.mark(dot) for dot in line.dots if dot.mark != "none"]
+        parts += [self.mark(dot) for dot in dots if dot.mark != "none"]
         return "".join([*parts, "</g>"])
 
     def mark(self, dot: Dot) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from clusterlab.core.placement import Placement
@@ -24,9 +23,9 @@ def facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
         found.append(("GPUs", _first_few(tuple(gpus))))
     found.append(("Backend", _first_few(tuple(dict.fromkeys(r.backend for r in data.rows)))))
     found.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
+    found.append(("Attempts", str(len(info.attempts))))
     found.append(("Fabric", _fabric(data)))
     found.append(("Predicted from", _provenance(data)))
-    found.append(("Attempts", str(len(info.attempts))))
     return tuple((name, plain(value)) for name, value in found)
 
 
@@ -61,7 +60,7 @@ def _fabric(data: ReportData) -> str:
     fabric = data.fabric
     if fabric is None:
         return "none named"
-    changed = f", changed: {json.dumps(dict(fabric.overrides))}" if fabric.overrides else ""
+    changed = "".join(f", {name}: {value}" for name, value in fabric.overrides.items())
     return f"{fabric.design} (sha256 {fabric.sha256[:12]}){changed}"
 
 

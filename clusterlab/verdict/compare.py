@@ -64,10 +64,11 @@ class Comparison:
 
 
 def signed_error(row: Row) -> float | None:
-    """(predicted - measured) / measured time of ``row``; None without a prediction."""
-    if row.predicted_time_us is None or not row.time_us_loop > 0:
+    """(predicted - measured) / measured time of ``row``; None without both times."""
+    if row.predicted_time_us is None or not 0 < row.time_us_loop < math.inf:
         return None
-    return (row.predicted_time_us - row.time_us_loop) / row.time_us_loop
+    error = (row.predicted_time_us - row.time_us_loop) / row.time_us_loop
+    return error if math.isfinite(error) else None
 
 
 def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Comparison:

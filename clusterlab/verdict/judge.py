@@ -29,10 +29,9 @@ def judge_row(row: Row) -> Judged:
     if row.wrong:
         return Judged(Verdict.INVALID, f"{row.wrong} wrong elements")
     low, high, time = row.predicted_low_us, row.predicted_high_us, row.time_us_loop
-    if row.predicted_time_us is None:
-        return Judged(Verdict.NO_VERDICT, "no prediction")
-    if low is None or high is None:
-        return Judged(Verdict.NO_VERDICT, "the prediction states no interval")
+    why_not = _unjudgeable(row)
+    if why_not or low is None or high is None:
+        return Judged(Verdict.NO_VERDICT, why_not or "the prediction states no interval")
     span = f"{time:.4g} µs, expected {low:.4g} to {high:.4g} µs"
     if low <= time <= high:
         return Judged(Verdict.PASS, span)
@@ -45,6 +44,12 @@ def miss_share(row: Row) -> float:
     """
     coverage = 1.0 if row.predicted_coverage is None else row.predicted_coverage
     return min(1.0, max(0.0, 1.0 - coverage))
+
+
+def _unjudgeable(row: Row) -> str | None:
+    if not 0 < row.time_us_loop < math.inf:
+        return "no time was measured"
+    return "no prediction" if row.predicted_time_us is None else None
 
 
 def too_many_outside(outside: int, miss_shares: Sequence[float], significance: float) -> bool:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clusterlab.core.errors import StorageError, UsageError
 from clusterlab.core.findings import Finding, Severity
@@ -23,6 +25,7 @@ from clusterlab.report.data import load
 from clusterlab.report.embed import rows_csv, script_json
 from clusterlab.report.html import render, write_report
 from clusterlab.report.page import CHART_LIMIT, page_view
+from clusterlab.report.terminal import print_comparison
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
 EVIL = "</script><script>alert(1)</script><img src=http://e.example/x onerror=alert(1)>'\"&\u202e\x1b[1m"
@@ -273,3 +276,45 @@ def test_ten_thousand_rows_fit_one_page_of_bounded_size(tmp_path: Path) -> None:
 
 def test_a_usual_sweep_is_a_small_page(sweep: RunDir) -> None:
     assert len(page_of(sweep)) < 400 << 10
+
+
+odd = st.sampled_from([0.0, -1.0, 1e-12, 1e300, float("nan"), float("inf"), 3.5])
+
+
+@given(
+    fields=st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                **dict.fromkeys(("time_us_loop", "time_us_min", "time_us_max", "cv"), odd),
+                **dict.fromkeys(("algbw_GBps", "busbw_GBps"), odd),
+                **dict.fromkeys(
+                    (
+                        "predicted_time_us",
+                        "predicted_low_us",
+                        "predicted_high_us",
+                        "predicted_busbw_GBps",
+                        "bound_busbw_GBps",
+                        "ratio",
+                    ),
+                    st.none() | odd,
+                ),
+            },
+        ),
+        min_size=4,
+        max_size=16,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_no_figure_in_a_row_breaks_the_page(
+    fields: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rows = fake_rows(points(["all_reduce"]))
+    rows = [renamed(row, **changes) for row, changes in zip(rows, fields, strict=False)]
+    run = make_run(tmp_path_factory.mktemp("odd"), rows)
+    page = page_of(run)
+    assert Document(page).open == []
+    for path in re.findall(r' (?:d|x|y|cx|cy)="([^"]*)"', page):
+        assert "nan" not in path
+        assert "inf" not in path
+    print_comparison(load(run), io.StringIO())

@@ -81,3 +81,9 @@ def test_right_predictions_are_accused_no_more_often_than_the_significance_says(
         for _ in range(runs)
     )
     assert alarms / runs <= 0.01 + 3 * (0.01 / runs) ** 0.5
+
+
+@pytest.mark.parametrize("time_us", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_point_without_a_time_has_no_verdict(time_us: float) -> None:
+    judged = judge_row(renamed(ROW, time_us_loop=time_us))
+    assert (judged.verdict, judged.reason) == (Verdict.NO_VERDICT, "no time was measured")
