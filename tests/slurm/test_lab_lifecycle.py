@@ -111,10 +111,12 @@ def test_a_lab_that_cannot_come_up_says_why_and_leaves_no_process(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_is_one_clear_message(can_hold_labs: None, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_clear_message(can_hold_labs: None, lab_base: Path) -> None:
+    disk = lab_base / "disk"
     script = f"""
-mount -t tmpfs -o size=8k tmpfs {tmp_path}
-export CLUSTERLAB_LABS={tmp_path}
+mkdir {disk}
+mount -t tmpfs -o size=8k tmpfs {disk}
+export CLUSTERLAB_LABS={disk}
 {sys.executable} -c '{CLUSTERLAB}' lab up --nodes 1 --name full
 """
     found = subprocess.run(
@@ -124,7 +126,8 @@ export CLUSTERLAB_LABS={tmp_path}
         timeout=60,
         check=False,
     )
-    said = f"clusterlab: {tmp_path}/full/etc/"
+    disk.rmdir()
+    said = f"clusterlab: {disk}/full"
     assert found.stderr.splitlines()[-1].startswith(said), found.stderr
     assert "cannot be written: No space left on device; set CLUSTERLAB_LABS" in found.stderr
     assert found.returncode == 1
