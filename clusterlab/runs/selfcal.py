@@ -11,7 +11,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,9 +35,13 @@ from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.runs.calibration_plan import ENOUGH_SIZES, SIZES_BYTES, batches
+from clusterlab.runs.foreign_load import CpuTimes, cpu_times, foreign_share
 from clusterlab.topology.host import HostFacts, read_host
 
 Progress = Callable[[str], None]
+
+BUSY_HOST = 0.25
+"""Share of the cores used by others from which on a calibration is called rough."""
 
 BUDGET_S = 15.0
 """Measuring stops at the first batch that ends after this, once enough sizes were met."""
@@ -46,6 +51,14 @@ DEADLINE_S = 120.0
 LOOP_US = 40_000.0
 MOST_ITERATIONS = 20
 MOST_PASSES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTimes:
+    """What a calibration run measured; ``foreign_load``: share of the cores that others used meanwhile."""
+
+    times: tuple[MeasuredTime, ...]
+    foreign_load: float
 
 
 def load_or_calibrate(
@@ -70,8 +83,8 @@ def load_or_calibrate(
     progress(
         f"calibrating {world_size} {backend} ranks on {facts.description}: about {budget_s:.0f} s, once"
     )
-    times = measure_local(world_size, backend, budget_s=budget_s)
-    return fit_and_keep(times, facts, world_size, backend, progress=progress)
+    measured = measure_local(world_size, backend, budget_s=budget_s)
+    return fit_and_keep(measured, facts, world_size, backend, progress=progress)
 
 
 def kept_calibration(
@@ -91,7 +104,7 @@ def kept_calibration(
 
 
 def fit_and_keep(
-    times: Sequence[MeasuredTime],
+    measured: LocalTimes,
     facts: HostFacts,
     world_size: int,
     backend: str,
@@ -104,7 +117,11 @@ def fit_and_keep(
     """
     now = datetime.now(UTC)
     source = f"self-calibration {now:%Y-%m-%d}, {world_size} ranks on {facts.description}"
-    constants, residuals = fit_gloo(times, cores=len(facts.cores), source=source)
+    if measured.foreign_load > BUSY_HOST:
+        busy = f"other processes used {measured.foreign_load:.0%} of the cores meanwhile"
+        progress(f"the calibration is rough: {busy}")
+        source += f" ({busy})"
+    constants, residuals = fit_gloo(measured.times, cores=len(facts.cores), source=source)
     fresh = Calibration(
         system=facts.description,
         fingerprint=facts.fingerprint,
@@ -161,7 +178,7 @@ def core_copy_GBps() -> float:
     return best
 
 
-def measure_local(world_size: int, backend: str, *, budget_s: float) -> list[MeasuredTime]:
+def measure_local(world_size: int, backend: str, *, budget_s: float) -> LocalTimes:
     """Start ranks on this host and measure the calibration's points. Raises what ended the ranks."""
     with tempfile.TemporaryDirectory(prefix="clusterlab-cal-") as folder:
         kept = Path(folder) / "times.jsonl"
@@ -171,41 +188,55 @@ def measure_local(world_size: int, backend: str, *, budget_s: float) -> list[Mea
 
             store = open_store(JOIN_TIMEOUT_S)
             init_process_group(identity, store, backend, timeout_s=JOIN_TIMEOUT_S)
-            times = measure_times(identity, budget_s=budget_s)
+            measured = measure_times(identity, budget_s=budget_s)
             if identity.rank == 0:
-                kept.write_text(json.dumps([_plain(t) for t in times]))
+                kept.write_text(json.dumps(asdict(measured)))
             dist.destroy_process_group()
             return 0
 
         outcome = run_local_ranks(world_size, rank_main, log_dir=Path(folder))
         if outcome.exit_code:
             raise DeadlineError(f"the self-calibration failed: {outcome.message}")
-        return [MeasuredTime(**entry) for entry in json.loads(kept.read_text())]
+        told = json.loads(kept.read_text())
+    return LocalTimes(tuple(MeasuredTime(**t) for t in told["times"]), told["foreign_load"])
 
 
-def measure_times(identity: RankIdentity, *, budget_s: float) -> list[MeasuredTime]:
+def measure_times(identity: RankIdentity, *, budget_s: float) -> LocalTimes:
     """Measure on the default process group, all ranks together, until the budget is spent.
 
-    Every rank gets the same times.
+    Every rank gets the same.
     """
     import torch
 
     control = Control(torch.device("cpu"), identity.world_size)
     times: list[MeasuredTime] = []
     last_us: dict[str, float] = {}
-    started = time.monotonic()
+    before = cpu_times()
     for count, batch in enumerate(batches(identity.world_size), start=1):
         for point in batch:
             measured_us = _measure(identity, control, point, last_us.get(point.collective))
             last_us[point.collective] = measured_us[0]
             times += [_measured_time(point, time_us) for time_us in measured_us]
         # The slowest rank's clock decides, so that all stop together.
-        (spent_s,) = control.largest([time.monotonic() - started])
+        (spent_s,) = control.largest([time.monotonic() - before.clock_s])
         if count >= ENOUGH_SIZES and (
             spent_s >= budget_s or count >= MOST_PASSES * len(SIZES_BYTES)
         ):
             break
-    return times
+    return LocalTimes(tuple(times), _foreign(before, control))
+
+
+def _foreign(before: CpuTimes, control: Control) -> float:
+    """Share of the host's cores that others used since ``before``, as rank 0 saw it."""
+    after = cpu_times()
+    mine_s = control.gather([after.mine_s - before.mine_s])
+    seen = foreign_share(
+        after.everyone_s - before.everyone_s,
+        sum(m[0] for m in mine_s),
+        after.clock_s - before.clock_s,
+        os.cpu_count() or 1,
+    )
+    return control.gather([seen])[0][0]
 
 
 def _measure(
@@ -237,7 +268,3 @@ def _measured_time(point: Point, time_us: float) -> MeasuredTime:
     return MeasuredTime(
         point.collective, point.dtype, point.op, point.world_size, point.size_bytes, time_us
     )
-
-
-def _plain(t: MeasuredTime) -> dict[str, object]:
-    return {field: getattr(t, field) for field in MeasuredTime.__dataclass_fields__}
