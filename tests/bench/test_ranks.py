@@ -245,8 +245,13 @@ SWEEP_FOR_EVER = """
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     points = [make_point("all_reduce", 64, DTYPES["float32"], 3)] * 100_000
-    ready = lambda identity, point: Path(sys.argv[1], "ready").touch()
-    done = sweep(3, points, Path(sys.argv[1]), options=BenchOptions(iterations=5), interfere=ready)
+    folder = Path(sys.argv[1])
+
+    def ready(identity, point):
+        if (folder / "measured.pickle").stat().st_size:
+            (folder / "ready").touch()
+
+    done = sweep(3, points, folder, options=BenchOptions(iterations=5), interfere=ready)
     print(done.outcome.message, len(done.measured) > 0, flush=True)
     sys.exit(done.outcome.exit_code)
 """
