@@ -92,7 +92,11 @@ def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
     }
     host_devices, host_links = _hosts(document, kinds)
     mapping(document, ("network",), _NETWORK_KEYS, optional=True)
-    devices = [*host_devices, *device_groups(document, ("network", "devices"), host=None)]
+    taken = {d.name for d in host_devices}
+    devices = [
+        *host_devices,
+        *device_groups(document, ("network", "devices"), host=None, taken=taken),
+    ]
     if not devices:
         raise UsageError("no devices", where=document.where(), expected="hosts or a network")
     limit(len(devices), MAX_DEVICES, "devices", document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from clusterlab.core.errors import UsageError
@@ -94,10 +94,24 @@ def _source(document: Document, path: Path, field: str, value: float | None) -> 
     return source
 
 
-def device_groups(document: Document, path: Path, *, host: str | None) -> list[Device]:
-    """The devices of a ``devices`` list; each entry may stand for ``count`` of them."""
-    entries = sequence(document, path)
-    return [d for i in range(len(entries)) for d in _device_group(document, (*path, i), host)]
+def device_groups(
+    document: Document, path: Path, *, host: str | None, taken: Collection[str] = ()
+) -> list[Device]:
+    """The devices of a ``devices`` list; each entry may stand for ``count`` of them.
+
+    ``taken`` are names that exist already.
+    """
+    found: dict[str, Device] = {}
+    for i in range(len(sequence(document, path))):
+        for device in _device_group(document, (*path, i), host):
+            if device.name in found or device.name in taken:
+                raise UsageError(
+                    f"two devices are called {device.name!r}",
+                    where=document.where(*path, i),
+                    expected="each name once",
+                )
+            found[device.name] = device
+    return list(found.values())
 
 
 def _device_group(document: Document, path: Path, host: str | None) -> list[Device]:
