@@ -45,7 +45,7 @@ UNITS = {
     "transport_us_per_MiB": "µs/MiB",
     "copy_us_per_MiB": "µs/MiB",
     "reduce_us_per_MiB": "µs/MiB",
-    "overlap": "",
+    "overlap": "1",
 }
 
 SOFT_L1_SCALE = 0.1
@@ -94,7 +94,7 @@ def fit_gloo(
     constants = [
         Constant(name, value, UNITS[name.split(".")[0]], source) for name, value in values.items()
     ]
-    constants.append(Constant("cores", float(cores), "", source))
+    constants.append(Constant("cores", float(cores), "1", source))
     return tuple(constants), _residuals(times, cores)
 
 

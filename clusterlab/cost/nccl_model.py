@@ -60,7 +60,7 @@ def _constants(choice: Choice, comm: Communicator) -> tuple[Constant, ...]:
         Constant(
             f"{choice.algorithm}/{choice.protocol} algbw", choice.algbw_GBps, "GB/s", const.SOURCE
         ),
-        Constant("channels", comm.channels, "", const.SEARCH_SOURCE),
+        Constant("channels", comm.channels, "1", const.SEARCH_SOURCE),
         Constant("ring GB/s per channel", comm.ring_GBps, "GB/s", const.SEARCH_SOURCE),
     )
 

@@ -1,11 +1,15 @@
-"""One run directory for a batch job, however often it is requeued."""
+"""Which run directory a sweep writes to: the one its job was given, or a new one."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root
+from clusterlab.runs.plan import SweepConfig
+from clusterlab.runs.request import BenchRequest
 
 
 def run_directory(name: str, *, job: str | None = None) -> RunDir:
@@ -22,3 +26,11 @@ def run_directory(name: str, *, job: str | None = None) -> RunDir:
     # Job ids are reused after years; the latest directory is this job's.
     mine = sorted(p for p in runs_root().glob(f"*Z-{label}-*") if p.is_dir())
     return open_run(mine[-1]) if mine else create_run(label)
+
+
+def given_or_new_run(request: BenchRequest, config: SweepConfig) -> RunDir:
+    """The run in CLUSTERLAB_RUN_DIR (a batch script made it), or a new one; its path goes to stderr."""
+    given = os.environ.get("CLUSTERLAB_RUN_DIR")
+    run = open_run(given) if given else create_run(request.name or "-".join(config.collectives[:2]))
+    print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
+    return run

@@ -6,15 +6,16 @@ rank 0 makes.
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
-from clusterlab.records.run_dir import create_run, end_attempt, open_run
+from clusterlab.records.run_dir import RunDir, end_attempt, open_run
+from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.finish import conclude
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.plan import SweepConfig
@@ -41,7 +42,7 @@ def run_launched_sweep(
             print(f"clusterlab: {note}", file=sys.stderr, flush=True)
     try:
         store = arrival.open_store(JOIN_TIMEOUT_S)
-        path = _run_path(identity, store, request.name or "-".join(config.collectives[:2]))
+        path = _run_path(identity, store, lambda: given_or_new_run(request, config))
         job = SweepJob(
             run_path=path,
             config=config,
@@ -58,13 +59,10 @@ def run_launched_sweep(
     return code
 
 
-def _run_path(identity: RankIdentity, store: Store, name: str) -> Path:
+def _run_path(identity: RankIdentity, store: Store, run: Callable[[], RunDir]) -> Path:
     """The one run directory of this job, told by rank 0 to all."""
     if identity.rank == 0:
-        given = os.environ.get("CLUSTERLAB_RUN_DIR")
-        path = open_run(given).path if given else create_run(name).path
-        print(f"clusterlab: run directory {path}", file=sys.stderr, flush=True)
-        store.set(_PATH_KEY, str(path))
+        store.set(_PATH_KEY, str(run().path))
     return Path(store.get(_PATH_KEY).decode())
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
-from clusterlab.records.run_dir import create_run, end_attempt, open_run
+from clusterlab.records.run_dir import end_attempt, open_run
+from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.finish import conclude
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.plan import SweepConfig, make_plan
@@ -27,8 +26,7 @@ def run_local_sweep(
     world_size = request.ranks or _default_ranks(config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
-    run = create_run(request.name or "-".join(config.collectives[:2]))
-    print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
+    run = given_or_new_run(request, config)
     job = SweepJob(
         run_path=run.path,
         config=config,
