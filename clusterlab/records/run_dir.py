@@ -12,7 +12,7 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -200,25 +200,25 @@ def _other_configuration(run: RunDir, wanted: Mapping[str, Any]) -> UsageError:
 
 def end_attempt(run: RunDir, exit_code: int, *, now: datetime | None = None) -> RunDir:
     """Note in run.json that ``run``'s attempt ended with ``exit_code``."""
-    current = open_run(run.path)
     ended = utc_text(now or datetime.now(UTC))
-    attempts = tuple(
-        replace(a, ended_utc=ended, exit_code=exit_code) if a.number == run.attempt else a
-        for a in current.info.attempts
-    )
-    return _with_attempts(current, attempts)
+    return _change_attempt(run, lambda a: replace(a, ended_utc=ended, exit_code=exit_code))
 
 
 def note_versions(run: RunDir, found: Mapping[str, str | None]) -> RunDir:
     """Add to ``run``'s attempt the versions only a rank can know (the NCCL really loaded, the driver)."""
+
+    def with_versions(attempt: Attempt) -> Attempt:
+        context = attempt.context
+        return replace(attempt, context=replace(context, versions={**context.versions, **found}))
+
+    return _change_attempt(run, with_versions)
+
+
+def _change_attempt(run: RunDir, change: Callable[[Attempt], Attempt]) -> RunDir:
+    """run.json, read afresh, with ``change`` applied to the attempt ``run`` was opened with."""
     current = open_run(run.path)
-    attempts = tuple(
-        replace(a, context=replace(a.context, versions={**a.context.versions, **found}))
-        if a.number == run.attempt
-        else a
-        for a in current.info.attempts
-    )
-    return _with_attempts(current, attempts)
+    attempts = (change(a) if a.number == run.attempt else a for a in current.info.attempts)
+    return _with_attempts(current, tuple(attempts))
 
 
 def utc_text(moment: datetime) -> str:

@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import SCHEMA_VERSION, Row, row_from_json, row_to_json
+from clusterlab.core.rows import SCHEMA_VERSION, Row, row_from_json
 from clusterlab.records.files import check_schema
 from clusterlab.records.strict import check_value, json_types
 
@@ -28,7 +28,8 @@ def row_to_line(row: Row) -> bytes:
 
 def jsonable(row: Row) -> dict[str, Any]:
     """``row`` as plain data that strict JSON can carry."""
-    return {name: _encode(value) for name, value in row_to_json(row).items()}
+    # Not dataclasses.asdict, which copies every value: a row is flat, and reports hold many.
+    return {name: _encode(getattr(row, name)) for name in Row.__dataclass_fields__}
 
 
 def _encode(value: Any) -> Any:

@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import Row
+from clusterlab.core.rows import Point, Row
 from clusterlab.records.files import storage_error
 from clusterlab.records.schema import row_from_data, row_to_line
 
@@ -142,13 +143,16 @@ class LatestRows:
     superseded: int
 
 
+_point_key = attrgetter("backend", *Point.__dataclass_fields__)
+
+
 def latest_rows(rows: Iterable[Row]) -> LatestRows:
     """The latest row of every point: highest attempt, then last written; in order of first sight."""
     latest: dict[tuple[object, ...], Row] = {}
     total = 0
     for row in rows:
         total += 1
-        key = (row.backend, *row.point.key)
+        key = _point_key(row)
         known = latest.get(key)
         if known is None or row.attempt >= known.attempt:
             latest[key] = row
