@@ -57,8 +57,11 @@ def _phase(layout: Layout) -> tuple[str, bool]:
             raise _died(layout, node, f"{node}.log")
     if not alive["controller_ready"]:
         return "starting munged and slurmctld", False
-    states = control.ask(layout.control, "states")["states"].values()
-    idle = sum(state == "idle" for state in states)
+    states = control.ask(layout.control, "states")["states"]
+    # Slurm may call a node idle a moment before we have seen its slurmd listen.
+    idle = sum(
+        power == "on" and states.get(node) == "idle" for node, power in alive["nodes"].items()
+    )
     return f"{idle} of {len(alive['nodes'])} nodes idle", idle == len(alive["nodes"])
 
 

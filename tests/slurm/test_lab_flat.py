@@ -13,7 +13,7 @@ import pytest
 from clusterlab.lab import labs, lifecycle
 from clusterlab.lab.labs import Lab, run
 from clusterlab.lab.machine import observe, sized
-from clusterlab.lab.processes import descendants, process, wait_until
+from clusterlab.lab.processes import command_line, descendants, process, wait_until
 from tests.slurm.conftest import wait_for_state
 from tests.slurm.leftovers import machine_state, remaining, traces
 
@@ -54,14 +54,13 @@ def test_a_flat_node_without_power_takes_its_tasks_along(
     can_hold_flat_labs: None, lab_base: Path
 ) -> None:
     lab = flat_up(lab_base, "f3", slurmd_timeout_s=2, extra_conf=["MessageTimeout=3"])
+    line = labs.enter_command(lab, ["srun", "-N2", "-K1", "sleep", "986"])
+    srun = subprocess.Popen(line, env=labs.environment(lab), stderr=subprocess.DEVNULL)
     try:
-        line = labs.enter_command(lab, ["srun", "-N2", "-K1", "sleep", "986"])
-        srun = subprocess.Popen(line, env=labs.environment(lab), stderr=subprocess.DEVNULL)
         login = lab.holder.login
 
         def sleepers() -> list[int]:
-            pids = descendants(login)
-            return [p for p in pids if b"sleep\0986" in Path(f"/proc/{p}/cmdline").read_bytes()]
+            return [pid for pid in descendants(login) if command_line(pid) == ["sleep", "986"]]
 
         assert wait_until(lambda: len(sleepers()) == 2, timeout_s=20)
         lifecycle.kill_node(lab, "n1")
@@ -82,6 +81,8 @@ def test_a_flat_node_without_power_takes_its_tasks_along(
         ]
     finally:
         lifecycle.down(name="f3", base=lab_base)
+        srun.kill()
+        srun.wait()
 
 
 def test_a_flat_lab_whose_first_process_is_killed_ends_by_itself(
