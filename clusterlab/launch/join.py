@@ -30,10 +30,11 @@ class Arrival:
     meeting: Meeting | None = None
 
     def open_store(self, timeout_s: float) -> Store:
-        """The job's store, once every rank is there. See ``rendezvous.meet``."""
-        self.meeting = meet(
-            self.identity, pmix=self.pmix, environ=self.environ, timeout_s=timeout_s
-        )
+        """The job's store, once every rank is there; later calls return the same one. See ``meet``."""
+        if self.meeting is None:
+            self.meeting = meet(
+                self.identity, pmix=self.pmix, environ=self.environ, timeout_s=timeout_s
+            )
         return self.meeting.store
 
     def leave(self) -> None:

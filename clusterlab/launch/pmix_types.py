@@ -165,6 +165,10 @@ def read_facts(client: PmixClient, *, timeout_s: float) -> PmixFacts:
         node_id=number(client.rank, NODE_ID),
         node_count=number(WILDCARD_RANK, NODE_COUNT),
         hostname=text(client.rank, HOSTNAME),
-        local_peers=tuple(int(p) for p in peers.split(",") if p.isdigit()) if peers else (),
+        local_peers=_numbers(peers or ""),
         nodes=tuple(nodes.split(",")) if nodes else (),
     )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(p) for p in text.split(",") if p.isascii() and p.isdigit())

@@ -21,6 +21,8 @@ from clusterlab.launch.claims import (
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.roll_call import Record, RefusedError, rank_words
 
+_MOST_SHOWN = 4
+
 
 def arrival_record(identity: RankIdentity) -> Record:
     """What a rank says of itself when it arrives."""
@@ -87,8 +89,10 @@ def refuse(records: Sequence[DeviceRecord]) -> RefusedError | None:
     if not findings:
         return None
     first = findings[0]
-    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return RefusedError("; ".join(first.evidence) + more, where=first.code, fix=first.fix)
+    shown = first.evidence[:_MOST_SHOWN]
+    left_out = len(first.evidence) - len(shown) + len(findings) - 1
+    more = f" (and {left_out} more)" if left_out else ""
+    return RefusedError("; ".join(shown) + more, where=first.code, fix=first.fix)
 
 
 def refusal_findings(records: Sequence[DeviceRecord]) -> list[Finding]:

@@ -178,7 +178,7 @@ def _fence_failed(
     if identity.rank % max(1, everyone // _MOST_PROBERS) == 0:
         absent = pmix.absent(range(everyone), ADDRESS_KEY, wait_s=_PROBE_S)
         if absent is None:
-            who = f"which rank is late the {pmix.implementation} implementation cannot tell"
+            who = "not all ranks arrived, and which cannot be told"
         elif absent:
             who = f"{rank_words(absent)} of {everyone} did not arrive"
         else:

@@ -75,6 +75,12 @@ def test_a_device_beyond_the_visible_ones_is_named(visible: int, ordinal: int) -
         assert f"rank 1 on n0: device {ordinal} of {visible} visible" in found[0].evidence
 
 
+def test_a_long_list_of_evidence_is_cut() -> None:
+    error = refuse([replace(r, ordinal=9, gpu=None) for r in healthy(64)])
+    assert error is not None
+    assert error.message.endswith("rank 3 on n0: device 9 of 1 visible (and 60 more)")
+
+
 def test_a_process_that_believes_to_be_alone_is_refused() -> None:
     alone = replace(healthy(1)[0], launcher_world_size=8)
     error = refuse([alone])

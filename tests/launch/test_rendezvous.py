@@ -137,7 +137,7 @@ def test_an_implementation_that_cannot_tell_says_so() -> None:
         pmix=lambda r: FakePmixClient(server, r, can_tell=False),
         timeout_s=0.2,
     )
-    assert "which rank is late the fake implementation cannot tell" in str(error)
+    assert "not all ranks arrived, and which cannot be told" in str(error)
 
 
 def test_rank_0_that_publishes_no_address_is_refused() -> None:

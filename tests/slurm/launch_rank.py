@@ -3,7 +3,8 @@
     launch_rank.py ACTION [--late RANK sleep|exit|kill] [--timeout S]
 
 Actions: ``identity`` (no torch), ``pmix`` (put, commit, fence, get), ``meet`` (the store), ``devices``
-(the store and the refusals), ``reduce`` (all of it and an all_reduce over gloo).
+(the store and the refusals), ``reduce`` (all of it and an all_reduce over gloo), ``claim`` (a real GPU
+and an all_reduce over NCCL).
 """
 
 from __future__ import annotations
@@ -152,6 +153,25 @@ def agree(arrival: Arrival, store: Any, timeout_s: float) -> str | None:
     record = device_record(me, os.environ, visible_count=len(visible), ordinal=ordinal, gpu=gpu)
     agree_on_devices(me, store, record, timeout_s=timeout_s)
     return gpu
+
+
+def act_claim(late: list[str], timeout_s: float) -> dict[str, Any]:
+    import torch
+    import torch.distributed as dist
+
+    from clusterlab.launch.devices import claim_device
+    from clusterlab.launch.rendezvous import init_process_group
+
+    arrival = arrived(late)
+    store = arrival.open_store(timeout_s)
+    ordinal = claim_device(arrival.identity, store, environ=os.environ, timeout_s=timeout_s)
+    init_process_group(arrival.identity, store, "nccl", timeout_s=timeout_s)
+    tensor = torch.ones(1000, device="cuda")
+    dist.all_reduce(tensor)
+    total = tensor[0].item()
+    dist.destroy_process_group()
+    arrival.leave()
+    return {"rank": arrival.identity.rank, "ordinal": ordinal, "sum": total}
 
 
 def main() -> int:
