@@ -182,7 +182,7 @@ def _record(document: Document, path: tuple[str | int, ...], kind: type[_Kind]) 
     values: dict[str, Any] = {}
     for name, annotation in described.items():
         if annotation == "str":
-            values[name] = text(document, (*path, name))
+            values[name] = text(document, (*path, name), may_be_empty=True)
             continue
         value = number(document, (*path, name), required=True)
         if value is None:

@@ -55,6 +55,9 @@ TREE_CORRECTION = {
 }  # fmt: skip
 """treeCorrectionFactor by log2(size / 64 B)."""
 
+MAX_RING_CHANNELS = 32
+"""MAXCHANNELS / 2: how many the search for a ring may place."""
+
 SPEEDS_INTRA_GBPS = (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0)
 SPEEDS_INTER_GBPS = (
     48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12,

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import RankPlacement
-from clusterlab.cost.nccl_constants import SPEEDS_INTER_GBPS, SPEEDS_INTRA_GBPS
+from clusterlab.cost.nccl_constants import (
+    MAX_RING_CHANNELS,
+    SPEEDS_INTER_GBPS,
+    SPEEDS_INTRA_GBPS,
+)
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routes import ACCELERATOR_LINKS, Crossing, route
 
@@ -62,7 +66,9 @@ def communicator(
         # Of two GPUs a tree uses each link one way at a time: NCCL's search finds twice the speed.
         return Communicator(n, 1, intra, channels, speed, speed * (2 if n == 2 else 1))
     nics, nic_GBps = _between(fabric, group, devices)
-    speed = _speed(min(nic_GBps, within_GBps / nics), SPEEDS_INTER_GBPS)
+    # On its way out a channel leaves one GPU of the host by the NIC instead of NVLink.
+    through_GBps = within_GBps * per_node / max(1, per_node - 1)
+    speed = _speed(min(nic_GBps, through_GBps / nics), SPEEDS_INTER_GBPS)
     channels, ring = _duplicate(nics, speed)
     return Communicator(n, nodes, intra, channels, ring, speed if nodes <= 2 else ring)
 
@@ -123,6 +129,7 @@ def _speed(rate_GBps: float, speeds: Sequence[float]) -> float:
 def _fill(rate_GBps: float, speeds: Sequence[float]) -> tuple[int, float]:
     """Most bandwidth first, then fewest channels."""
     choices = [(int(rate_GBps / s + 1e-9), s) for s in speeds if s <= rate_GBps * (1 + 1e-9)]
+    choices = [(count, s) for count, s in choices if count <= MAX_RING_CHANNELS]
     if not choices:
         return _duplicate(1, rate_GBps)
     return _duplicate(*max(choices, key=lambda choice: (choice[0] * choice[1], choice[1])))

@@ -54,12 +54,14 @@ def sequence(document: Document, path: Path) -> list[Any]:
     return value
 
 
-def text(document: Document, path: Path, *, default: str | None = None) -> str:
-    """Text that is not empty."""
+def text(
+    document: Document, path: Path, *, default: str | None = None, may_be_empty: bool = False
+) -> str:
+    """Text, not empty unless that is allowed."""
     value = at(document, path)
     if value is None and default is not None:
         return default
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not (value or may_be_empty):
         raise UsageError(
             f"{short(value)} is not text", where=document.where(*path), expected="text"
         )

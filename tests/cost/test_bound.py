@@ -94,9 +94,7 @@ def test_one_rank_is_bounded_by_nothing() -> None:
     inside=st.lists(st.booleans(), min_size=2, max_size=12).filter(lambda i: 0 < sum(i) < len(i)),
     root=st.integers(0, 11),
 )
-def test_what_leaves_a_set_enters_the_rest(
-    collective: str, inside: list[bool], root: int
-) -> None:
+def test_what_leaves_a_set_enters_the_rest(collective: str, inside: list[bool], root: int) -> None:
     root %= len(inside)
     leaving, entering = bytes_across(collective, 1.0, inside, root)
     assert (entering, leaving) == pytest.approx(

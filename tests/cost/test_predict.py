@@ -211,8 +211,7 @@ def test_a_broken_fabric_is_refused_by_name() -> None:
     cut = dataclasses.replace(
         fabric,
         links=tuple(
-            dataclasses.replace(ln, health=0.0) if "leaf0" in ln.name else ln
-            for ln in fabric.links
+            dataclasses.replace(ln, health=0.0) if "leaf0" in ln.name else ln for ln in fabric.links
         ),
     )
     with pytest.raises(UsageError, match="no path from n0/gpu0 to n1/gpu0"):
