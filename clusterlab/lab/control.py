@@ -11,12 +11,13 @@ from clusterlab.core.errors import DeadlineError
 
 
 def listen(path: Path) -> socket.socket:
-    """A listening socket at ``path`` that only our own uid may use."""
-    path.unlink(missing_ok=True)
+    """A listening socket that only our own uid may use. Once ``path`` exists, it answers."""
+    draft = path.with_name(f"{path.name}-")
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    server.bind(str(path))
-    path.chmod(0o600)
+    server.bind(str(draft))
+    draft.chmod(0o600)
     server.listen(16)
+    draft.rename(path)
     return server
 
 
