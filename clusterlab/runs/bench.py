@@ -1,30 +1,33 @@
-"""``clusterlab bench`` as a story: who am I, what to measure, then local ranks or this one rank."""
+"""``clusterlab bench``: from what was typed to a sweep."""
 
 from __future__ import annotations
 
-import os
-
 from clusterlab.core.errors import UsageError
+from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.plan import SweepConfig, resolve_config
 from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.sweep import SweepStart, run_sweep
 
 BACKENDS = ("auto", "gloo", "nccl")
 
 
 def run_bench(request: BenchRequest) -> int:
-    """Run the sweep; the exit code. A launcher's rank joins its job, anyone else starts local ranks."""
-    from clusterlab.launch.join import arrive
-
+    """Run the sweep that was typed; the exit code."""
     config = resolve(request)
-    corrupt = parse_corrupt(request.corrupt)
-    arrival = arrive(os.environ)
-    if arrival is None:
-        from clusterlab.runs.local_sweep import run_local_sweep
+    return run_sweep(
+        SweepStart(
+            config=config,
+            ranks=request.ranks,
+            open_run=lambda: given_or_new_run(request.name or _name_of(config)),
+            as_json=request.as_json,
+            strict_table=request.strict_table,
+            corrupt=parse_corrupt(request.corrupt),
+        )
+    )
 
-        return run_local_sweep(request, config, corrupt)
-    from clusterlab.runs.launched_sweep import run_launched_sweep
 
-    return run_launched_sweep(request, config, corrupt, arrival)
+def _name_of(config: SweepConfig) -> str:
+    return config.collectives[0] if len(config.collectives) == 1 else "sweep"
 
 
 def resolve(request: BenchRequest) -> SweepConfig:

@@ -8,8 +8,6 @@ import sys
 
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root
-from clusterlab.runs.plan import SweepConfig
-from clusterlab.runs.request import BenchRequest
 
 
 def run_directory(name: str, *, job: str | None = None) -> RunDir:
@@ -28,9 +26,13 @@ def run_directory(name: str, *, job: str | None = None) -> RunDir:
     return open_run(mine[-1]) if mine else create_run(label)
 
 
-def given_or_new_run(request: BenchRequest, config: SweepConfig) -> RunDir:
+def given_or_new_run(name: str) -> RunDir:
     """The run in CLUSTERLAB_RUN_DIR (a batch script made it), or a new one; its path goes to stderr."""
     given = os.environ.get("CLUSTERLAB_RUN_DIR")
-    run = open_run(given) if given else create_run(request.name or "-".join(config.collectives[:2]))
+    return announced(open_run(given) if given else create_run(name))
+
+
+def announced(run: RunDir) -> RunDir:
+    """``run``, its path said on stderr."""
     print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
     return run

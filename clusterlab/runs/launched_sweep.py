@@ -15,13 +15,11 @@ from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
-from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.finish import conclude
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
-from clusterlab.runs.plan import SweepConfig
 from clusterlab.runs.rank import run_rank
-from clusterlab.runs.request import BenchRequest
-from clusterlab.runs.resolved import bench_options, output_of
+from clusterlab.runs.resolved import job_of
+from clusterlab.runs.sweep import SweepStart
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -29,26 +27,15 @@ if TYPE_CHECKING:
 _PATH_KEY = "clusterlab/run_dir"
 
 
-def run_launched_sweep(
-    request: BenchRequest,
-    config: SweepConfig,
-    corrupt: tuple[int, int] | None,
-    arrival: Arrival,
-) -> int:
-    """Run ``config`` as this one rank; the exit code. Errors name the rank that raises them."""
+def run_launched_sweep(start: SweepStart, arrival: Arrival) -> int:
+    """Run the sweep as this one rank; the exit code. Errors name the rank that raises them."""
     identity = arrival.identity
     if identity.rank == 0:
         for note in arrival.notes:
             print(f"clusterlab: {note}", file=sys.stderr, flush=True)
     try:
         store = arrival.open_store(JOIN_TIMEOUT_S)
-        path = _run_path(identity, store, lambda: given_or_new_run(request, config))
-        job = SweepJob(
-            run_path=path,
-            config=config,
-            options=bench_options(config, corrupt),
-            output=output_of(config, as_json=request.as_json, strict=request.strict_table),
-        )
+        job = job_of(start, _run_path(identity, store, start.open_run))
         code = _measure(identity, store, job)
     except ClusterlabError as error:
         error.where = f"rank {identity.rank} on {identity.host}" + (

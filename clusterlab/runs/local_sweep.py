@@ -7,32 +7,25 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.records.run_dir import end_attempt, open_run
-from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.finish import conclude
-from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
-from clusterlab.runs.plan import SweepConfig, make_plan
+from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.plan import make_plan
 from clusterlab.runs.rank import run_rank
-from clusterlab.runs.request import BenchRequest
-from clusterlab.runs.resolved import bench_options, output_of, unsupported_by
+from clusterlab.runs.resolved import job_of, unsupported_by
+from clusterlab.runs.sweep import SweepStart
 
 DEFAULT_LOCAL_RANKS = 4
 """Ranks on a machine without GPUs when nobody says how many."""
 
 
-def run_local_sweep(
-    request: BenchRequest, config: SweepConfig, corrupt: tuple[int, int] | None
-) -> int:
-    """Run ``config`` over local ranks; the exit code."""
-    world_size = request.ranks or _default_ranks(config.backend)
+def run_local_sweep(start: SweepStart) -> int:
+    """Run the sweep over local ranks; the exit code."""
+    config = start.config
+    world_size = start.ranks or _default_ranks(config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
-    run = given_or_new_run(request, config)
-    job = SweepJob(
-        run_path=run.path,
-        config=config,
-        options=bench_options(config, corrupt),
-        output=output_of(config, as_json=request.as_json, strict=request.strict_table),
-    )
+    run = start.open_run()
+    job = job_of(start, run.path)
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
         return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)

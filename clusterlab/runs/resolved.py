@@ -7,18 +7,30 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from clusterlab import __version__
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.support import unsupported_reason
 from clusterlab.report.nccl_table import TableOptions
-from clusterlab.runs.job import Output
+from clusterlab.runs.job import Output, SweepJob
 from clusterlab.runs.plan import Skipped, SweepConfig, Unsupported
+from clusterlab.runs.sweep import SweepStart
 
 
 def unsupported_by(backend: str, world_size: int) -> Unsupported:
     """What ``backend`` lacks, as the plan asks for it."""
     return lambda name, dtype, op: unsupported_reason(backend, world_size, name, dtype, op)
+
+
+def job_of(start: SweepStart, run_path: Path) -> SweepJob:
+    """What every rank is told."""
+    return SweepJob(
+        run_path=run_path,
+        config=start.config,
+        options=bench_options(start.config, start.corrupt),
+        output=output_of(start.config, as_json=start.as_json, strict=start.strict_table),
+    )
 
 
 def bench_options(config: SweepConfig, corrupt: tuple[int, int] | None) -> BenchOptions:
