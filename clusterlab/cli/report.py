@@ -45,9 +45,9 @@ def report(
     if as_json:
         typer.echo(json.dumps(comparison_data(data)))
     elif as_csv:
-        from clusterlab.records.frame import rows_frame
+        from clusterlab.report.embed import rows_csv
 
-        rows_frame(data.rows).to_csv(sys.stdout, index=False)
+        sys.stdout.write(rows_csv(data.rows))
     else:
         print_comparison(data)
         if html:
