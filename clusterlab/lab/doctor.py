@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,7 +51,9 @@ def examine(machine: Machine, *, flat: bool) -> list[Check]:
     slurm = _slurm()
     checks = [slurm]
     if slurm.status == OK:
-        checks += [_munge(), _pmix_plugin(), _pmix_link(machine, flat=flat)]
+        checks += [_munge(), _pmix_plugin()]
+    if slurm.status == OK and checks[-1].status == OK:
+        checks.append(_pmix_library(machine, flat=flat))
     if flat:
         checks.append(_program("setpriv", "util-linux"))
     else:
@@ -107,18 +110,36 @@ def _pmix_plugin() -> Check:
     return Check("PMIx plugin", OK, "mpi/pmix")
 
 
-def _pmix_link(machine: Machine, *, flat: bool) -> Check:
-    folder = machine.pmix_lib_without_link
-    if folder is None:
-        return Check("PMIx library", OK, "libpmix.so found")
-    if not flat:
-        return Check("PMIx library", OK, f"{folder}/libpmix.so is not there; the lab has its own")
-    return Check(
-        "PMIx library",
-        MISSING,
-        f"{folder}/libpmix.so is not there: every srun --mpi=pmix would hang",
-        f"ln -s libpmix.so.2 {folder}/libpmix.so",
-    )
+def _pmix_library(machine: Machine, *, flat: bool) -> Check:
+    """Slurm opens the library only when a step starts, and a slurmd that cannot hangs: so look now."""
+    name = "PMIx library"
+    unlinked = machine.pmix_lib_without_link
+    if unlinked is not None and flat:
+        what = f"{unlinked}/libpmix.so is not there: every srun --mpi=pmix would hang"
+        return Check(name, MISSING, what, f"ln -s libpmix.so.2 {unlinked}/libpmix.so")
+    library = f"{unlinked}/libpmix.so.2" if unlinked else _pmix_path()
+    said, works = _output([sys.executable, "-S", "-c", _LOAD, library])
+    if not works:
+        what = f"cannot be loaded ({said}): every srun --mpi=pmix would hang"
+        return Check(name, MISSING, what, f"install the library it names, or {_install(_ALWAYS)}")
+    if unlinked is not None:
+        return Check(name, OK, f"{unlinked}/libpmix.so is not there; the lab has its own")
+    return Check(name, OK, said)
+
+
+_LOAD = """
+import ctypes, sys
+try:
+    ctypes.CDLL(sys.argv[1])
+except OSError as error:
+    sys.exit(str(error))
+print(sys.argv[1])
+"""
+
+
+def _pmix_path() -> str:
+    """What Slurm's plugin opens: Debian's absolute path, else what the loader finds."""
+    return str(next(iter(sorted(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so"))), "libpmix.so.2"))
 
 
 def _program(program: str, package: str) -> Check:

@@ -74,13 +74,32 @@ def test_a_program_that_cannot_load_its_libraries_says_which(programs: Path) -> 
     assert "libdbus-1.so.3" in found.detail
 
 
-def test_the_missing_pmix_link_stops_only_a_flat_lab(programs: Path) -> None:
+def test_the_missing_pmix_link_stops_only_a_flat_lab(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(programs, *SLURM)
-    machine = replace(SMALL, pmix_lib_without_link=Path("/usr/lib/x/pmix2/lib"))
+    monkeypatch.setattr(doctor, "_plugin", lambda pattern: True)
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    some_library = next(line.split()[-1] for line in mapped if "libc.so" in line)
+    (tmp_path / "libpmix.so.2").symlink_to(some_library)
+    machine = replace(SMALL, pmix_lib_without_link=tmp_path)
     flat = check(examine(machine, flat=True), "PMIx library")
     assert flat.status == MISSING
-    assert flat.fix == "ln -s libpmix.so.2 /usr/lib/x/pmix2/lib/libpmix.so"
+    assert flat.fix == f"ln -s libpmix.so.2 {tmp_path}/libpmix.so"
     assert check(examine(machine, flat=False), "PMIx library").status == OK
+
+
+def test_a_pmix_library_that_does_not_load_is_found_before_slurmd_hangs_on_it(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs, *SLURM)
+    monkeypatch.setattr(doctor, "_plugin", lambda pattern: True)
+    broken = tmp_path / "libpmix.so"
+    broken.write_text("no library")
+    monkeypatch.setattr(doctor, "_pmix_path", lambda: str(broken))
+    found = check(examine(SMALL, flat=True), "PMIx library")
+    assert found.status == MISSING
+    assert f"cannot be loaded ({broken}: file too short)" in found.detail
 
 
 def test_without_a_compiler_root_is_warned_and_others_are_stopped(programs: Path) -> None:
