@@ -28,6 +28,7 @@ from clusterlab.launch.pmix_types import (
 )
 from clusterlab.launch.refusals import arrival_record, check_arrivals
 from clusterlab.launch.roll_call import rank_words, roll_call
+from clusterlab.launch.scheduling import finish_before_yielding
 from clusterlab.launch.stores import (
     LOOPBACK,
     StoreAddress,
@@ -50,9 +51,14 @@ _MOST_PROBERS = 64
 def init_process_group(
     identity: RankIdentity, store: Store, backend: str, *, timeout_s: float
 ) -> None:
-    """Join the default process group over ``store``. ``backend`` is ``gloo`` or ``nccl``."""
+    """Join the default process group over ``store``. ``backend`` is ``gloo`` or ``nccl``.
+
+    gloo's threads are started under SCHED_BATCH (see ``scheduling``).
+    """
     import torch.distributed as dist
 
+    if backend == "gloo":
+        finish_before_yielding()
     dist.init_process_group(
         backend,
         store=store,
