@@ -15,13 +15,17 @@ from clusterlab.launch.site import Site
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """One job file: ``jobs/<name>.sbatch`` runs ``clusterlab <command>``."""
+    """One job file: ``jobs/<name>.sbatch`` runs ``clusterlab <command>``.
+
+    ``torchrun``: one torchrun per node starts the ranks, for sites whose srun has no PMIx.
+    """
 
     name: str
     command: tuple[str, ...]
     summary: str
     example: str
     time_limit: str = "00:30:00"
+    torchrun: bool = False
 
 
 def _sweep(name: str, collective: str, summary: str) -> JobTemplate:
@@ -45,6 +49,13 @@ JOBS: tuple[JobTemplate, ...] = (
     ),
     _sweep("broadcast_sweep", "broadcast", "broadcast: every rank gets the root's data."),
     _sweep("send_recv_sweep", "send_recv", "send_recv: every rank sends to the next, all at once."),
+    JobTemplate(
+        "allreduce_sweep_torchrun",
+        ("bench", "all_reduce"),
+        "all_reduce, the ranks started by one torchrun per node: for a Slurm without PMIx.",
+        "-b 1K -e 1M -f 4",
+        torchrun=True,
+    ),
 )
 
 
@@ -110,31 +121,58 @@ def _directives(job: JobTemplate, site: Site) -> list[str]:
 
 def _slurm_part(job: JobTemplate, site: Site) -> str:
     modules = "".join(f"module load {shlex.quote(m)}\n" for m in site.modules)
-    step = [
-        '--ntasks-per-node="$tasks" --kill-on-bad-exit=1',
-        *_container_options(site),
-        *_wrappers(site),
-        f'{_program(site)} {shlex.join(job.command)} "$@" &',
-    ]
+    srun = _torchrun_step(job, site) if job.torchrun else _pmix_step(job, site)
     return f"""\
 {modules}tasks=${{RANKS_PER_NODE:-${{SLURM_GPUS_ON_NODE:-1}}}}
 CLUSTERLAB_RUN_DIR=$("$CLUSTERLAB" runs create --name {job.name} --job "$SLURM_JOB_ID") || exit
 export CLUSTERLAB_RUN_DIR
-srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))" \\
-  {_CONTINUED.join(step)}
+{srun}
 step=$!
-trap 'kill -TERM "$step"' TERM # a time limit or scancel reaches the ranks, which keep what they have
+stopped=
+trap 'stopped=1; kill -TERM "$step"' TERM # scancel, a time limit: the ranks keep what they have
 wait "$step"
 rc=$?
 while [ "$rc" -gt 128 ] && kill -0 "$step" 2>/dev/null; do
   wait "$step"
   rc=$?
 done
+# srun reports the signal by which it ended the others when a rank died: that is a 4
+if [ "$rc" -gt 128 ] && [ -z "$stopped" ]; then rc=4; fi
 exit "$rc"
 """
 
 
 _CONTINUED = " \\\n  "
+
+
+def _pmix_step(job: JobTemplate, site: Site) -> str:
+    """One task per rank; PMIx tells each who it is."""
+    return _CONTINUED.join(
+        [
+            f'srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))"',
+            '--ntasks-per-node="$tasks" --kill-on-bad-exit=1',
+            *_container_options(site),
+            *_wrappers(site),
+            f'{_program(site)} {shlex.join(job.command)} "$@" &',
+        ]
+    )
+
+
+def _torchrun_step(job: JobTemplate, site: Site) -> str:
+    """One task per node, a torchrun, which starts that node's ranks and tells each who it is."""
+    torchrun = "torchrun" if site.container_runtime != "none" else '"${CLUSTERLAB%/*}/torchrun"'
+    meet = '"$head:$((20000 + SLURM_JOB_ID % 10000))"'
+    return 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n' + _CONTINUED.join(
+        [
+            'srun --mpi=none --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES"',
+            "--ntasks-per-node=1 --kill-on-bad-exit=1",
+            *_container_options(site),
+            *([_wrappers(site)[1]] if len(_wrappers(site)) > 1 else []),
+            f'{torchrun} --nnodes="$SLURM_NNODES" --nproc-per-node="$tasks"',
+            f'--rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint={meet}',
+            f'-m clusterlab {shlex.join(job.command)} "$@" &',
+        ]
+    )
 
 
 def _container_options(site: Site) -> list[str]:

@@ -27,9 +27,10 @@ def conclude(run: RunDir, message: str | None) -> None:
         write_findings(run.path, wrong_data_findings(rows))
         data = load(run)
         planned = run.info.planned_points
+        points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
+        judged = data.comparison.judged
         print(
-            f"clusterlab: {len(data.rows)} of {planned} points measured; "
-            f"verdict {data.comparison.judged.verdict}: {data.comparison.judged.reason}",
+            f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
             file=sys.stderr,
         )
         for note in wrong_data_lines(rows):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.runs.plan import SweepConfig
+from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.selfcal import BUDGET_S, fit_and_keep, kept_calibration, measure_times
 from clusterlab.topology.host import read_host
 
@@ -26,7 +27,7 @@ def agreed_calibration(
     Collective: rank 0 looks whether this host was calibrated for so many ranks, and if not all ranks
     measure together. A named fabric and NCCL need none.
     """
-    if config.backend != "gloo" or config.fabric is not None:
+    if config.backend != "gloo" or config.fabric not in (None, THIS_HOST):
         return None
     facts = read_host()
     if identity.rank == 0:
