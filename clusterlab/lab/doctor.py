@@ -51,13 +51,13 @@ def examine(machine: Machine, *, flat: bool) -> list[Check]:
     slurm = _slurm()
     checks = [slurm]
     if slurm.status == OK:
-        checks += [_munge(), _pmix_plugin()]
-    if slurm.status == OK and checks[-1].status == OK:
-        checks.append(_pmix_library(machine, flat=flat))
+        checks += [_munge(), *_pmix(machine, flat=flat)]
     if flat:
         checks.append(_program("setpriv", "util-linux"))
     else:
-        checks += [_program("ip", "iproute2"), _namespaces(machine)]
+        checks.append(_program("ip", "iproute2"))
+        # The trial of namespaces makes links, too.
+        checks += [_namespaces(machine)] if checks[-1].status == OK else []
     checks.append(_compiler(machine, flat=flat))
     return checks
 
@@ -99,41 +99,47 @@ def _munge() -> Check:
     said, works = _output(["munged", "--version"])
     if not works:
         return Check("munge", MISSING, said, "install the library it names")
-    if not _plugin("auth_munge.so"):
+    if not _plugins("auth_munge.so"):
         return Check("munge", MISSING, "Slurm has no plugin auth/munge", _install(_ALWAYS))
     return Check("munge", OK, said.partition(" (")[0])
 
 
-def _pmix_plugin() -> Check:
-    if not _plugin("mpi_pmix*.so"):
-        return Check("PMIx plugin", WARNING, "srun --mpi=pmix will not work", _install(_ALWAYS))
-    return Check("PMIx plugin", OK, "mpi/pmix")
+def _pmix(machine: Machine, *, flat: bool) -> list[Check]:
+    """The plugin, and the library that it opens only when a step starts: a slurmd that cannot, hangs."""
+    plugins = [path.stem for path in _plugins("mpi_pmix_v*.so")]
+    if not plugins:
+        what = "Slurm has none: srun --mpi=pmix will not work"
+        return [Check("PMIx plugin", WARNING, what, _install(_ALWAYS))]
+    plugin = Check("PMIx plugin", OK, ", ".join(plugins))
+    return [plugin, _pmix_library(machine, [name[-1] for name in plugins], flat=flat)]
 
 
-def _pmix_library(machine: Machine, *, flat: bool) -> Check:
-    """Slurm opens the library only when a step starts, and a slurmd that cannot hangs: so look now."""
-    name = "PMIx library"
-    unlinked = machine.pmix_lib_without_link
-    if unlinked is not None and flat:
-        what = f"{unlinked}/libpmix.so is not there: every srun --mpi=pmix would hang"
-        return Check(name, MISSING, what, f"ln -s libpmix.so.2 {unlinked}/libpmix.so")
-    library = f"{unlinked}/libpmix.so.2" if unlinked else _pmix_path()
-    said, works = _output([sys.executable, "-S", "-c", _LOAD, library])
+def _pmix_library(machine: Machine, majors: list[str], *, flat: bool) -> Check:
+    name, hangs = "PMIx library", "every srun --mpi=pmix would hang"
+    mend = machine.pmix_lib_to_mend
+    library = f"{mend}/libpmix.so.2" if mend else _pmix_path()
+    version, works = _output([sys.executable, "-S", "-c", _PMIX_VERSION, library])
     if not works:
-        what = f"cannot be loaded ({said}): every srun --mpi=pmix would hang"
+        what = f"cannot be loaded ({version}): {hangs}"
         return Check(name, MISSING, what, f"install the library it names, or {_install(_ALWAYS)}")
-    if unlinked is not None:
-        return Check(name, OK, f"{unlinked}/libpmix.so is not there; the lab has its own")
-    return Check(name, OK, said)
+    if version[0] not in majors:
+        what = f"{library} is PMIx {version}, Slurm's plugin is for PMIx {majors[0]}: {hangs}"
+        return Check(name, MISSING, what, f"install libpmix2 of PMIx {majors[0]}")
+    if mend and flat:
+        what = f"{mend}/libpmix.so is not {library}: {hangs}"
+        return Check(name, MISSING, what, f"ln -sfn libpmix.so.2 {mend}/libpmix.so")
+    own = f"; {mend}/libpmix.so is something else, and the lab has its own" if mend else ""
+    return Check(name, OK, f"PMIx {version}{own}")
 
 
-_LOAD = """
-import ctypes, sys
+_PMIX_VERSION = """
+import ctypes, re, sys
 try:
-    ctypes.CDLL(sys.argv[1])
+    library = ctypes.CDLL(sys.argv[1])
 except OSError as error:
     sys.exit(str(error))
-print(sys.argv[1])
+library.PMIx_Get_version.restype = ctypes.c_char_p
+print(re.search(r"[0-9.]+", library.PMIx_Get_version().decode())[0])
 """
 
 
@@ -184,12 +190,10 @@ def _compiler(machine: Machine, *, flat: bool) -> Check:
     return Check("C compiler", WARNING, what, fix)
 
 
-def _plugin(pattern: str) -> bool:
-    return any(
-        any(folder.glob(pattern))
-        for place in _PLUGINS
-        for folder in Path("/").glob(place.removeprefix("/"))
-    )
+def _plugins(pattern: str) -> list[Path]:
+    """Slurm's plugins of a name, wherever distributions put them."""
+    folders = [path for place in _PLUGINS for path in Path("/").glob(place.removeprefix("/"))]
+    return [found for folder in folders for found in sorted(folder.glob(pattern))]
 
 
 def _output(command: list[str]) -> tuple[str, bool]:

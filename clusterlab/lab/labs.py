@@ -133,10 +133,13 @@ def environment(lab: Lab, base: Mapping[str, str] | None = None) -> dict[str, st
     """``base`` (default: this process's environment) as it should be inside the lab.
 
     Variables of a Slurm job that we ourselves run in would send srun to that job: they are left out.
+    SBATCH_GPUS_PER_NODE fits job files to the lab's nodes, as a site's own defaults would (sbatch's
+    command line still wins).
     """
     own = dict(os.environ if base is None else base)
     if "SLURM_JOB_ID" in own:
         own = {k: v for k, v in own.items() if not k.startswith(("SLURM_", "SLURMD_", "PMIX_"))}
+    own.setdefault("SBATCH_GPUS_PER_NODE", str(lab.spec.gpus))
     return own | {"SLURM_CONF": str(lab.slurm_conf), "PATH": search_path(own)}
 
 

@@ -87,8 +87,10 @@ def down(*, name: str = DEFAULT_NAME, base: Path | None = None) -> bool:
     with locked(layout.run_dir):
         was_up = _stop(layout)
         remove_tree(layout.run_dir)
-    with contextlib.suppress(OSError):
-        layout.run_dir.parent.rmdir()
+    if base is None and "CLUSTERLAB_LABS" not in os.environ:
+        # Ours, where no other lab is in it; a folder that the user named stays.
+        with contextlib.suppress(OSError):
+            layout.run_dir.parent.rmdir()
     return was_up
 
 

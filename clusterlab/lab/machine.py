@@ -31,7 +31,7 @@ class Machine:
     compiler: str | None
     root: bool
     user: str | None
-    pmix_lib_without_link: Path | None
+    pmix_lib_to_mend: Path | None
 
 
 def observe() -> Machine:
@@ -46,7 +46,7 @@ def observe() -> Machine:
         compiler=which("cc") or which("gcc"),
         root=os.geteuid() == 0,
         user=_user(os.geteuid()),
-        pmix_lib_without_link=_pmix_lib_without_link(),
+        pmix_lib_to_mend=_pmix_lib_to_mend(),
     )
 
 
@@ -57,14 +57,16 @@ def _user(uid: int) -> str | None:
         return None
 
 
-def _pmix_lib_without_link() -> Path | None:
-    """Where Slurm's PMIx plugin opens libpmix.so by absolute path, and only libpmix-dev would put it.
+def _pmix_lib_to_mend() -> Path | None:
+    """Where Slurm's PMIx plugin opens libpmix.so by absolute path, and that is not libpmix.so.2.
 
-    Debian's layout (mpi_pmix_v4.so, Slurm 22.05). `srun --mpi=list` lists pmix all the same, and a
-    slurmd started without the link hangs at the first --mpi=pmix step.
+    Debian's layout (mpi_pmix_v4.so, Slurm 22.05). Only libpmix-dev ships libpmix.so; a libpmix-dev of
+    another PMIx points it to the wrong one. `srun --mpi=list` lists pmix all the same, and a slurmd
+    that cannot use the library hangs at the first --mpi=pmix step.
     """
     for folder in sorted(Path("/usr/lib").glob("*/pmix2/lib")):
-        if any(folder.glob("libpmix.so.*")) and not (folder / "libpmix.so").exists():
+        library = folder / "libpmix.so.2"
+        if library.exists() and library.resolve() != (folder / "libpmix.so").resolve():
             return folder
     return None
 
@@ -141,7 +143,7 @@ def resolve(
         devices=machine.gpus[: spec.gpus] if spec.real_gpus else pretend,
         ports=ports,
         shared=() if spec.flat else shared_directories((layout.run_dir, *share)),
-        pmix_lib="" if spec.flat else str(machine.pmix_lib_without_link or ""),
+        pmix_lib="" if spec.flat else str(machine.pmix_lib_to_mend or ""),
     )
 
 

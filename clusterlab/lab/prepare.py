@@ -75,8 +75,9 @@ def _pretend_gpus(setup: Setup) -> None:
 def _pmix_library(layout: Layout, setup: Setup) -> None:
     """A copy of PMIx's library directory with the link that Slurm's plugin opens."""
     shutil.copytree(setup.pmix_lib, layout.pmix_lib, symlinks=True)
-    newest = sorted(path.name for path in layout.pmix_lib.glob("libpmix.so.*"))[0]
-    (layout.pmix_lib / "libpmix.so").symlink_to(newest)
+    link = layout.pmix_lib / "libpmix.so"
+    link.unlink(missing_ok=True)
+    link.symlink_to("libpmix.so.2")
 
 
 def _compile_shim(layout: Layout, compiler: str) -> None:

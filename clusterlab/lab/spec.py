@@ -114,7 +114,7 @@ class Setup:
     ``none``. ``real_cpus`` are the CPUs this machine allows us. ``devices`` are the files that stand
     for GPUs 0, 1, …. ``ports`` are those of slurmctld and of each node's slurmd. ``shared`` are the
     directories below a node-local root that every node still sees. ``pmix_lib`` is the directory in
-    which Slurm's PMIx plugin looks for a libpmix.so that is not there, else empty.
+    which Slurm's PMIx plugin would find no libpmix.so, or a wrong one; else empty.
     """
 
     hostname: str

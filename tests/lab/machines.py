@@ -18,7 +18,7 @@ SMALL = Machine(
     compiler="/usr/bin/cc",
     root=True,
     user="root",
-    pmix_lib_without_link=None,
+    pmix_lib_to_mend=None,
 )
 GPU_SERVER = replace(
     SMALL,

@@ -31,7 +31,11 @@ def test_nobody_there_and_hanging_up_are_one_clear_error(tmp_path: Path) -> None
     with pytest.raises(DeadlineError, match="does not answer `status`"):
         control.ask(path, "status")
     with control.listen(path) as server:
-        thread = threading.Thread(target=lambda: server.accept()[0].close())
+
+        def hang_up() -> None:
+            server.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
         thread.start()
         with pytest.raises(DeadlineError, match="clusterlab lab down, then up"):
             control.ask(path, "status", timeout_s=10)

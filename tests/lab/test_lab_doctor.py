@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,30 +75,46 @@ def test_a_program_that_cannot_load_its_libraries_says_which(programs: Path) -> 
     assert "libdbus-1.so.3" in found.detail
 
 
-def test_the_missing_pmix_link_stops_only_a_flat_lab(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def pmix(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Check]:
+    """What doctor says of a PMIx library: ``pmix(version, mend=…, flat=…)``, Slurm's plugin is v4."""
     install(programs, *SLURM)
-    monkeypatch.setattr(doctor, "_plugin", lambda pattern: True)
-    mapped = Path("/proc/self/maps").read_text().splitlines()
-    some_library = next(line.split()[-1] for line in mapped if "libc.so" in line)
-    (tmp_path / "libpmix.so.2").symlink_to(some_library)
-    machine = replace(SMALL, pmix_lib_without_link=tmp_path)
-    flat = check(examine(machine, flat=True), "PMIx library")
+    monkeypatch.setattr(doctor, "_plugins", lambda pattern: [Path("/x/mpi_pmix_v4.so")])
+
+    def said(version: str, *, mend: bool, flat: bool, loads: bool = True) -> Check:
+        monkeypatch.setattr(doctor, "_output", lambda command: (version, loads))
+        machine = replace(SMALL, pmix_lib_to_mend=Path("/usr/lib/x/pmix2/lib") if mend else None)
+        return doctor._pmix(machine, flat=flat)[1]
+
+    return said
+
+
+def test_a_missing_pmix_link_stops_only_a_flat_lab(pmix: Callable[..., Check]) -> None:
+    flat = pmix("4.2.2", mend=True, flat=True)
     assert flat.status == MISSING
-    assert flat.fix == f"ln -s libpmix.so.2 {tmp_path}/libpmix.so"
-    assert check(examine(machine, flat=False), "PMIx library").status == OK
+    assert "would hang" in flat.detail
+    assert flat.fix == "ln -sfn libpmix.so.2 /usr/lib/x/pmix2/lib/libpmix.so"
+    assert pmix("4.2.2", mend=True, flat=False).status == OK
+    assert pmix("4.2.2", mend=False, flat=True).status == OK
 
 
-def test_a_pmix_library_that_does_not_load_is_found_before_slurmd_hangs_on_it(
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_pmix_of_another_major_version_is_found_before_slurmd_hangs_on_it(
+    pmix: Callable[..., Check], flat: bool
+) -> None:
+    found = pmix("5.0.1", mend=False, flat=flat)
+    assert found.status == MISSING
+    assert "is PMIx 5.0.1, Slurm's plugin is for PMIx 4" in found.detail
+
+
+def test_a_pmix_library_that_does_not_load_says_why(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(programs, *SLURM)
-    monkeypatch.setattr(doctor, "_plugin", lambda pattern: True)
+    monkeypatch.setattr(doctor, "_plugins", lambda pattern: [Path("/x/mpi_pmix_v4.so")])
     broken = tmp_path / "libpmix.so"
     broken.write_text("no library")
     monkeypatch.setattr(doctor, "_pmix_path", lambda: str(broken))
-    found = check(examine(SMALL, flat=True), "PMIx library")
+    found = doctor._pmix(SMALL, flat=True)[1]
     assert found.status == MISSING
     assert f"cannot be loaded ({broken}: file too short)" in found.detail
 
@@ -112,6 +129,7 @@ def test_without_a_compiler_root_is_warned_and_others_are_stopped(programs: Path
 def test_refused_namespaces_name_the_switch_and_the_way_around(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    install(programs, "ip")
     monkeypatch.setattr(doctor, "probe", lambda *, user: "unshare failed: Operation not permitted")
     as_root = check(examine(SMALL, flat=False), "namespaces")
     assert as_root.status == MISSING
@@ -134,6 +152,7 @@ def test_up_is_refused_with_everything_that_is_missing_at_once(programs: Path) -
 
 def test_warnings_do_not_refuse(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(programs, *SLURM, "setpriv")
-    monkeypatch.setattr(doctor, "_plugin", lambda pattern: pattern != "mpi_pmix*.so")
+    plugins = {"auth_munge.so": [Path("/x/auth_munge.so")]}
+    monkeypatch.setattr(doctor, "_plugins", lambda pattern: plugins.get(pattern, []))
     warnings = require(replace(SMALL, compiler=None), flat=True)
     assert [warning.name for warning in warnings] == ["PMIx plugin", "C compiler"]

@@ -66,7 +66,7 @@ def test_the_login_host_replaces_only_system_files_that_exist() -> None:
 
 def test_a_missing_pmix_link_is_mended_by_a_mount_over_the_library_directory() -> None:
     folder = "/usr/lib/x86_64-linux-gnu/pmix2/lib"
-    machine = type(SMALL)(**{**_fields(), "pmix_lib_without_link": Path(folder)})
+    machine = type(SMALL)(**{**_fields(), "pmix_lib_to_mend": Path(folder)})
     setup = resolve(LabSpec(), machine, LAYOUT)
     assert ("mount", "--rbind", "/run/labs/demo/pmix", folder) in login_mounts(setup, LAYOUT, [])
 

@@ -114,6 +114,7 @@ def test_a_lab_that_cannot_come_up_says_why_and_leaves_no_process(
 def test_a_full_disk_is_one_clear_message(can_hold_labs: None, lab_base: Path) -> None:
     disk = lab_base / "disk"
     script = f"""
+set -e
 mkdir {disk}
 mount -t tmpfs -o size=8k tmpfs {disk}
 export CLUSTERLAB_LABS={disk}
@@ -126,6 +127,7 @@ export CLUSTERLAB_LABS={disk}
         timeout=60,
         check=False,
     )
+    assert found.returncode == 1, found.stdout + found.stderr
     disk.rmdir()
     said = f"clusterlab: {disk}/full"
     assert found.stderr.splitlines()[-1].startswith(said), found.stderr
@@ -165,7 +167,7 @@ ls {folder}
     )
     assert found.returncode == 0, found.stderr
     lines = found.stdout.splitlines()
-    assert f"ln -s libpmix.so.2 {folder}/libpmix.so" in " ".join(lines)
+    assert f"ln -sfn libpmix.so.2 {folder}/libpmix.so" in " ".join(lines)
     assert "flat status 1" in lines
     assert {"0 0@n0 1@n1", "1 0@n0 1@n1"} <= set(lines)
     assert "libpmix.so" not in lines

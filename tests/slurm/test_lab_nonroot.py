@@ -35,7 +35,8 @@ bound = labs.run(lab, [*srun, "sh", "-c", show])
 print(bound.stdout, bound.stderr)
 lifecycle.kill_node(lab, "n1")
 print("booted", lifecycle.boot_node(lab, "n1"))
-print("down", lifecycle.down(base=base), base.exists())
+print("down", lifecycle.down(base=base), list(base.iterdir()))
+base.rmdir()
 """
 
 
@@ -96,4 +97,4 @@ def test_a_user_who_is_not_root_has_a_lab_too(
         assert mine[0] == mine[1]
         assert int(mine[0][2]) < 16
     assert len({task[2] for task in tasks if task}) == 2
-    assert lines[8:] == ["booted True", "down True False"]
+    assert lines[8:] == ["booted True", "down True []"]
