@@ -29,10 +29,12 @@ base, client, python, flat = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.ar
 lab = lifecycle.up(machine.sized(machine.observe(), nodes=2, flat=flat), base=base)
 srun = ["srun", "-N2", "--ntasks-per-node=2", "--gpus-per-task=1"]
 step = labs.run(lab, [*srun, "--mpi=pmix", python, "-S", client])
-print(step.stdout, step.stderr)
+print(step.stdout)
+print(step.stderr, file=sys.stderr)
 show = 'echo task $SLURM_LOCALID $CUDA_VISIBLE_DEVICES $(taskset -pc $$ | sed "s/.* //")'
 bound = labs.run(lab, [*srun, "sh", "-c", show])
-print(bound.stdout, bound.stderr)
+print(bound.stdout)
+print(bound.stderr, file=sys.stderr)
 lifecycle.kill_node(lab, "n1")
 print("booted", lifecycle.boot_node(lab, "n1"))
 print("down", lifecycle.down(base=base), list(base.iterdir()))
