@@ -166,7 +166,7 @@ def status(
 
 @app.command(
     "exec",
-    epilog="Example: clusterlab lab exec --node n0 -- nvidia-smi",
+    epilog="Example: clusterlab lab exec --node n0 -- hostname",
     # What follows the command's name is the command's, with or without `--`.
     context_settings={"allow_interspersed_args": False},
 )
