@@ -146,7 +146,7 @@ def environment(lab: Lab, base: Mapping[str, str] | None = None) -> dict[str, st
 def enter_command(
     lab: Lab, command: Sequence[str], *, node: str | None = None, cwd: Path | None = None
 ) -> list[str]:
-    """The command line that runs ``command`` on the login host, or on ``node``.
+    """The command line that runs ``command`` on the login host (``ctl``), or on ``node``.
 
     It gives back the command's exit status (128+n where signal n ended it) and hands on signals; run
     it with ``environment(lab)``. Raises UsageError for an unknown node, DeadlineError for one that
@@ -159,8 +159,8 @@ def enter_command(
         "cwd": str(Path.cwd() if cwd is None else cwd),
         "host": node or LOGIN_HOST,
     }
-    if node is not None:
-        node_index(lab.spec, node)
+    if node not in (None, LOGIN_HOST):
+        node_index(lab.spec, str(node))
     if not lab.spec.flat:
         target = lab.holder.login if node in (None, LOGIN_HOST) else _node_init(lab, str(node))
         found = process(target)

@@ -31,10 +31,10 @@ from clusterlab.lab.kernel import (
 )
 from clusterlab.lab.layout import Layout
 from clusterlab.lab.namespaces import unshare, wait_for_network
-from clusterlab.lab.processes import kill_tree, listening, process, spawn, wait_until
+from clusterlab.lab.processes import kill_tree, listening, spawn
 from clusterlab.lab.spec import LOGIN_HOST, LabSpec, Setup, node_index, node_names
 
-_DAEMON_START_S = 15.0
+_STEP_S = 0.005
 
 
 class LoginHost:
@@ -59,17 +59,29 @@ class LoginHost:
         present = [path for path in wanted if path.exists()]
         run_commands(mounts.login_mounts(self.setup, self.layout, present))
 
-    def start_controller(self) -> None:
-        """Start munged and slurmctld; nodes begin to register once slurmctld listens."""
+    def start_munged(self) -> None:
+        """Start munged, where the lab has one."""
         if self.spec.auth == "munge":
             self._daemon("munged", _munged(self.layout), {})
-            self._wait_for("munged", lambda: _accepts(self.layout.munge_socket))
-        # -c: no state of an earlier lab. -i: start whatever state there is.
-        environment = render.daemon_environment(self.setup, self.layout)
-        self._daemon("slurmctld", ["slurmctld", "-D", "-c", "-i"], environment)
-        port = render.controller_port(self.spec, self.setup)
-        if self._wait_for("slurmctld", lambda: listening(port)):
+
+    def advance(self) -> bool:
+        """Take the next step of coming up if its time has come; whether slurmctld is ready.
+
+        munged answers, then slurmctld starts and listens, then the nodes' slurmd start: one that
+        registers earlier backs off for 9 to 17 s.
+        """
+        if self.layout.controller_ready.exists():
+            return True
+        if "slurmctld" not in self.running.values():
+            ready = self.spec.auth != "munge" or _accepts(self.layout.munge_socket)
+            if ready and "slurmctld" not in self.ended:
+                # -c: no state of an earlier lab. -i: start whatever state there is.
+                environment = render.daemon_environment(self.setup, self.layout)
+                self._daemon("slurmctld", ["slurmctld", "-D", "-c", "-i"], environment)
+        elif listening(render.controller_port(self.spec, self.setup)):
             self.layout.controller_ready.touch()
+            return True
+        return False
 
     def boot(self, name: str) -> dict[str, Any]:
         """Switch node ``name`` on."""
@@ -164,12 +176,6 @@ class LoginHost:
         path = module_environment()["PATH"]
         self.running[spawn(command, {"PATH": path, **environment}, log)] = name
 
-    def _wait_for(self, name: str, ready: Callable[[], bool]) -> bool:
-        pid = next(pid for pid, running in self.running.items() if running == name)
-        wait_until(lambda: ready() or process(pid) is None, timeout_s=_DAEMON_START_S)
-        self.reap()
-        return name in self.running.values() and ready()
-
 
 def _munged(layout: Layout) -> list[str]:
     # --force: any uid may run it, and the folder's owner need not be root.
@@ -192,15 +198,17 @@ def _accepts(path: Path) -> bool:
 
 
 def serve(host: LoginHost, server: socket.socket) -> None:
-    """Answer requests and collect children, for ever."""
+    """Bring the daemons up, answer requests and collect children, for ever."""
     waker, wake = socket.socketpair()
     wake.setblocking(False)
     waker.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    coming_up = True
     while True:
         host.reap()
-        ready, _, _ = select.select([server, waker], [], [])
+        coming_up = coming_up and not host.advance()
+        ready, _, _ = select.select([server, waker], [], [], _STEP_S if coming_up else None)
         if waker in ready:
             waker.recv(4096)
         if server in ready:
@@ -216,9 +224,9 @@ def main() -> None:
     host = LoginHost(layout, spec, setup)
     host.isolate()
     server = control.listen(layout.control)
+    host.start_munged()
     for name in node_names(spec):
         host.boot(name)
-    host.start_controller()
     serve(host, server)
 
 

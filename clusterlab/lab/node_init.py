@@ -29,8 +29,9 @@ from clusterlab.lab.processes import listening, process, spawn, wait_until
 from clusterlab.lab.spec import LabSpec, Setup, node_index
 
 _INTERFACE_S = 10.0
-_CONTROLLER_S = 30.0
-_SLURMD_S = 30.0
+# `up` has a deadline of its own, and takes the lab down at it: these only end a forgotten node.
+_CONTROLLER_S = 600.0
+_SLURMD_S = 600.0
 
 
 def isolate(layout: Layout, spec: LabSpec, setup: Setup, name: str) -> None:

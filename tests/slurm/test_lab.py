@@ -151,7 +151,7 @@ def test_tmp_and_shm_are_each_nodes_own_and_the_rest_is_shared(lab: Lab, tmp_pat
 def test_exec_gives_back_exit_status_and_working_directory_on_any_host(
     lab: Lab, tmp_path: Path
 ) -> None:
-    for node, host in ((None, "ctl"), ("n3", "n3")):
+    for node, host in ((None, "ctl"), ("ctl", "ctl"), ("n3", "n3")):
         found = run(lab, ["sh", "-c", "hostname; pwd; exit 9"], node=node, cwd=tmp_path)
         assert (found.stdout.split(), found.returncode) == ([host, str(tmp_path)], 9)
     with pytest.raises(UsageError, match="unknown node 'n7'"):
