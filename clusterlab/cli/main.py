@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from clusterlab import __version__
-from clusterlab.cli import bench, jobs, lab, predict, report, resume, runs, selfcal, topo
+from clusterlab.cli import bench, jobs, lab, predict, report, resume, runs, selfcal, submit, topo
 from clusterlab.core.errors import ClusterlabError, ExitCode
 
 # typer carries a click of its own; of its usage errors only BadParameter has a public name.
@@ -39,7 +39,7 @@ def _version(
         raise typer.Exit
 
 
-for _module in (bench, predict, report, jobs, resume, runs, selfcal, topo):
+for _module in (bench, predict, report, jobs, resume, runs, selfcal, submit, topo):
     _module.register(app)
 app.add_typer(lab.app, name="lab")
 
@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show()  # type: ignore[attr-defined]
         return ExitCode.USAGE
     except ClusterlabError as error:
-        print(f"clusterlab: {error}", file=sys.stderr)
+        if not error.said:
+            print(f"clusterlab: {error}", file=sys.stderr)
         return int(error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT

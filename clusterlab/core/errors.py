@@ -29,10 +29,12 @@ class ExitCode(IntEnum):
 class ClusterlabError(Exception):
     """One clear message: ``where: message. Expected … Fix: …`` (absent parts are left out).
 
-    ``where`` names the file, line or field at fault.
+    ``where`` names the file, line or field at fault. ``said``: another process of the job has already
+    printed it, so this one need not.
     """
 
     exit_code: int = ExitCode.USAGE
+    said: bool = False
 
     def __init__(
         self,

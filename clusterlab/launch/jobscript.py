@@ -2,7 +2,8 @@
 
 A job file serves three starts: ``sbatch FILE`` (one rank per GPU through srun and PMIx), ``bash FILE``
 inside an allocation (the same), and ``bash FILE`` on any machine (local ranks over gloo). It ends with
-the real exit code, since a batch script that ends with an echo is COMPLETED whatever happened.
+the real exit code (slurm/step.sh), since a batch script that ends with an echo is COMPLETED whatever
+happened.
 """
 
 from __future__ import annotations
@@ -126,19 +127,9 @@ def _slurm_part(job: JobTemplate, site: Site) -> str:
 {modules}tasks=${{RANKS_PER_NODE:-${{SLURM_GPUS_ON_NODE:-1}}}}
 CLUSTERLAB_RUN_DIR=$("$CLUSTERLAB" runs create --name {job.name} --job "$SLURM_JOB_ID") || exit
 export CLUSTERLAB_RUN_DIR
+source "$("$CLUSTERLAB" path slurm)/step.sh" # run_step: signals, exit codes, requeue after a lost node
 {srun}
-step=$!
-stopped=
-trap 'stopped=1; kill -TERM "$step"' TERM # scancel, a time limit: the ranks keep what they have
-wait "$step"
-rc=$?
-while [ "$rc" -gt 128 ] && kill -0 "$step" 2>/dev/null; do
-  wait "$step"
-  rc=$?
-done
-# srun reports the signal by which it ended the others when a rank died: that is a 4
-if [ "$rc" -gt 128 ] && [ -z "$stopped" ]; then rc=4; fi
-exit "$rc"
+exit $?
 """
 
 
@@ -149,11 +140,13 @@ def _pmix_step(job: JobTemplate, site: Site) -> str:
     """One task per rank; PMIx tells each who it is."""
     return _CONTINUED.join(
         [
-            f'srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))"',
-            '--ntasks-per-node="$tasks" --kill-on-bad-exit=1',
+            f'run_step srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))"',
+            # --wait, not --kill-on-bad-exit: ranks that lose a peer say so and end with a code that
+            # means something; what still runs half a minute later is killed.
+            '--ntasks-per-node="$tasks" --wait=30',
             *_container_options(site),
             *_wrappers(site),
-            f'{_program(site)} {shlex.join(job.command)} "$@" &',
+            f'{_program(site)} {shlex.join(job.command)} "$@"',
         ]
     )
 
@@ -164,13 +157,13 @@ def _torchrun_step(job: JobTemplate, site: Site) -> str:
     meet = '"$head:$((20000 + SLURM_JOB_ID % 10000))"'
     return 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n' + _CONTINUED.join(
         [
-            'srun --mpi=none --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES"',
-            "--ntasks-per-node=1 --kill-on-bad-exit=1",
+            'run_step srun --mpi=none --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES"',
+            "--ntasks-per-node=1 --wait=30",
             *_container_options(site),
             *([_wrappers(site)[1]] if len(_wrappers(site)) > 1 else []),
             f'{torchrun} --nnodes="$SLURM_NNODES" --nproc-per-node="$tasks"',
             f'--rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint={meet}',
-            f'-m clusterlab {shlex.join(job.command)} "$@" &',
+            f'-m clusterlab {shlex.join(job.command)} "$@"',
         ]
     )
 

@@ -12,7 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clusterlab.core.errors import ClusterlabError, DeadlineError, ExitCode
+from clusterlab.core.errors import (
+    ClusterlabError,
+    DeadlineError,
+    ExitCode,
+    NoVerdictError,
+    UsageError,
+)
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.launch.identity import RankIdentity
 
@@ -181,13 +187,17 @@ def _absent(
     )
 
 
-_KINDS: dict[str, type[ClusterlabError]] = {"deadline": DeadlineError, "refused": RefusedError}
+_BY_EXIT_CODE: dict[int, type[ClusterlabError]] = {
+    ExitCode.FINDING: RefusedError,
+    ExitCode.USAGE: UsageError,
+    ExitCode.NO_VERDICT: NoVerdictError,
+    ExitCode.DEADLINE: DeadlineError,
+}
 
 
 def _pack(error: ClusterlabError) -> Record:
-    kind = "deadline" if isinstance(error, DeadlineError) else "refused"
     return {
-        "kind": kind,
+        "exit_code": int(error.exit_code),
         "message": error.message,
         "where": error.where,
         "expected": error.expected,
@@ -198,9 +208,11 @@ def _pack(error: ClusterlabError) -> Record:
 def _unpack(verdict: Record) -> ClusterlabError | None:
     if not verdict:
         return None
-    return _KINDS[verdict["kind"]](
+    error = _BY_EXIT_CODE[verdict["exit_code"]](
         verdict["message"],
         where=verdict["where"],
         expected=verdict["expected"],
         fix=verdict["fix"],
     )
+    error.said = True  # by rank 0, for all
+    return error

@@ -18,7 +18,7 @@ def run_bench(request: BenchRequest) -> int:
         SweepStart(
             config=config,
             ranks=request.ranks,
-            open_run=lambda: given_or_new_run(request.name or _name_of(config)),
+            open_run=lambda: given_or_new_run(request.name or name_of(config)),
             as_json=request.as_json,
             strict_table=request.strict_table,
             corrupt=parse_corrupt(request.corrupt),
@@ -26,7 +26,8 @@ def run_bench(request: BenchRequest) -> int:
     )
 
 
-def _name_of(config: SweepConfig) -> str:
+def name_of(config: SweepConfig) -> str:
+    """What a run is called when nobody says."""
     return config.collectives[0] if len(config.collectives) == 1 else "sweep"
 
 

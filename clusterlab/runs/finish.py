@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
-from clusterlab.records.run_dir import RunDir
+from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.report.data import load
+
+
+def end_run(path: Path, exit_code: int, message: str | None) -> None:
+    """Note the attempt's end in run.json, then ``conclude``. A full disk is said, and stops neither."""
+    run = open_run(path)
+    if run.attempt:
+        try:
+            run = end_attempt(run, exit_code)
+        except ClusterlabError as error:
+            print(f"clusterlab: {error}", file=sys.stderr)
+    conclude(run, message)
 
 
 def conclude(run: RunDir, message: str | None) -> None:
@@ -23,21 +35,25 @@ def conclude(run: RunDir, message: str | None) -> None:
     if message:
         print(f"clusterlab: {message}", file=sys.stderr)
     try:
-        rows = run.records().rows
-        write_findings(run.path, wrong_data_findings(rows))
-        data = load(run)
-        planned = run.info.planned_points
-        points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
-        judged = data.comparison.judged
-        print(
-            f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
-            file=sys.stderr,
-        )
-        for note in wrong_data_lines(rows):
-            print(f"clusterlab: {note}", file=sys.stderr)
+        write_findings(run.path, wrong_data_findings(run.records().rows))
+        tell(run)
         print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
     except ClusterlabError as error:
         print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)
+
+
+def tell(run: RunDir) -> None:
+    """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
+    data = load(run)
+    planned = run.info.planned_points
+    points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
+    judged = data.comparison.judged
+    print(
+        f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
+        file=sys.stderr,
+    )
+    for note in wrong_data_lines(run.records().rows):
+        print(f"clusterlab: {note}", file=sys.stderr)
 
 
 def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
-from clusterlab.records.run_dir import RunDir, end_attempt, open_run
-from clusterlab.runs.finish import conclude
+from clusterlab.records.run_dir import RunDir
+from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of
@@ -59,17 +59,10 @@ def _measure(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     try:
         code = run_rank(identity, store, job)
     except ClusterlabError as error:
-        _end(job, int(error.exit_code), str(error))
+        end_run(job.run_path, int(error.exit_code), str(error))
         raise
     except SystemExit as stop:  # SIGTERM: scancel, a time limit, another rank's death
-        _end(job, stop.code if isinstance(stop.code, int) else 1, "stopped by a signal")
+        end_run(job.run_path, stop.code if isinstance(stop.code, int) else 1, "stopped by a signal")
         raise
-    _end(job, code, None)
+    end_run(job.run_path, code, None)
     return code
-
-
-def _end(job: SweepJob, code: int, message: str | None) -> None:
-    run = open_run(job.run_path)
-    if run.attempt:
-        run = end_attempt(run, code)
-    conclude(run, message)

@@ -6,8 +6,7 @@ from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
-from clusterlab.records.run_dir import end_attempt, open_run
-from clusterlab.runs.finish import conclude
+from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.rank import run_rank
@@ -31,10 +30,7 @@ def run_local_sweep(start: SweepStart) -> int:
         return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)
 
     outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
-    run = open_run(run.path)
-    if run.attempt:
-        run = end_attempt(run, outcome.exit_code)
-    conclude(run, outcome.message)
+    end_run(run.path, outcome.exit_code, outcome.message)
     return outcome.exit_code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,10 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.runner import measure_points
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
+from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
 from clusterlab.report.nccl_table import TableWriter, preamble
 from clusterlab.report.progress import Progress, open_progress
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from torch.distributed import Store
 
     from clusterlab.cost.calibration import Calibration
-
-_ATTEMPT_KEY = "clusterlab/attempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
     init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
     calibration = agreed_calibration(identity, store, config)
-    opened = _open(job, plan, whereabouts, calibration) if whereabouts else None
-    run = _same_attempt(store, opened.run if opened else None, job)
+    opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))
+    run = opened.run if opened else open_run(job.run_path)
     points = _unfinished(plan.points, run)
     try:
         with ExitStack() as stack:
@@ -80,10 +80,38 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
             dist.destroy_process_group()
 
 
+def _open_together(
+    identity: RankIdentity, store: Store, open_it: Callable[[], _Opened]
+) -> _Opened | None:
+    """Rank 0 opens the run while the others wait; what keeps it from doing so is raised on all."""
+    opened: list[_Opened] = []
+
+    def open_or_refuse(_records: Sequence[Record]) -> ClusterlabError | None:
+        try:
+            opened.append(open_it())
+        except ClusterlabError as error:
+            return error
+        return None
+
+    roll_call(
+        store,
+        identity,
+        "attempt",
+        {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
+        open_or_refuse,
+        timeout_s=JOIN_TIMEOUT_S,
+    )
+    return opened[0] if opened else None
+
+
 def _open(
-    job: SweepJob, plan: SweepPlan, whereabouts: Whereabouts, calibration: Calibration | None
+    job: SweepJob,
+    plan: SweepPlan,
+    whereabouts: Whereabouts | None,
+    calibration: Calibration | None,
 ) -> _Opened:
     """Rank 0: predict, then write what is known before the first measurement."""
+    assert whereabouts is not None, "rank 0 knows where all ranks are"
     config = job.config
     note_skipped(plan.skipped)
     placement = whereabouts.placement
@@ -98,15 +126,6 @@ def _open(
     )
     model.write(run.path)
     return _Opened(run, predicted, whereabouts)
-
-
-def _same_attempt(store: Store, run: RunDir | None, job: SweepJob) -> RunDir:
-    """All ranks on the attempt that rank 0 opened."""
-    if run is not None:
-        store.set(_ATTEMPT_KEY, str(run.attempt))
-        return run
-    store.get(_ATTEMPT_KEY)  # blocks until rank 0 is ready
-    return open_run(job.run_path)
 
 
 def _unfinished(points: Sequence[Point], run: RunDir) -> list[Point]:
