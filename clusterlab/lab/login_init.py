@@ -93,14 +93,15 @@ class LoginHost:
             command = unshare(command)
         self.layout.slurmd_ready(name).unlink(missing_ok=True)
         pid = spawn(command, module_environment(), self.layout.log / f"{name}.log")
+        self.running[pid] = name
         if not self.spec.flat:
             if not wait_for_network(pid, timeout_s=5):
                 raise ClusterlabError(f"{name} got no network namespace", where=name)
             if name in self.ended:
+                # The link of its last life goes with the old namespace, but only some time later.
                 with contextlib.suppress(ClusterlabError):
                     run_ip(network.detach_links(self.spec, index))
             run_ip(network.attach_links(self.spec, index, pid))
-        self.running[pid] = name
         self.ended.pop(name, None)
         return {"ok": True, "already": False}
 
