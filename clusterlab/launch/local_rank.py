@@ -87,7 +87,8 @@ def become_rank(
         code = rank_main(identity, store_opener(identity, listening))
     except ClusterlabError as error:
         code = error.exit_code
-        _report(report_fd, str(error))
+        if not error.said:
+            _report(report_fd, str(error))
         if identity.rank != 0:  # the launcher says it on the terminal
             print(error, file=sys.stderr)
     except SystemExit as stop:
