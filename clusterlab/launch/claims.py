@@ -153,10 +153,14 @@ def pmix_claim(environ: Environ, facts: PmixFacts | None) -> Claim | None:
         "pmix",
         rank=Said("PMIX_RANK", facts.rank),
         world_size=Said("pmix.job.size", facts.job_size),
-        local_rank=Said("pmix.lrank", facts.local_rank),
-        local_world_size=Said("pmix.local.size", facts.local_size),
-        node_rank=None if facts.node_id is None else Said("pmix.nodeid", facts.node_id),
+        local_rank=_known("pmix.lrank", facts.local_rank),
+        local_world_size=_known("pmix.local.size", facts.local_size),
+        node_rank=_known("pmix.nodeid", facts.node_id),
     )
+
+
+def _known(key: str, value: int | None) -> Said | None:
+    return None if value is None else Said(key, value)
 
 
 def foreign_pmix(environ: Environ) -> str | None:

@@ -155,7 +155,8 @@ def _torchrun_step(job: JobTemplate, site: Site) -> str:
     """One task per node, a torchrun, which starts that node's ranks and tells each who it is."""
     torchrun = "torchrun" if site.container_runtime != "none" else '"${CLUSTERLAB%/*}/torchrun"'
     meet = '"$head:$((20000 + SLURM_JOB_ID % 10000))"'
-    return 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n' + _CONTINUED.join(
+    # The batch script runs on the job's first node, whose own name every node resolves.
+    return "head=$(hostname)\n" + _CONTINUED.join(
         [
             'run_step srun --mpi=none --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES"',
             "--ntasks-per-node=1 --wait=30",

@@ -33,14 +33,14 @@ class PmixFacts:
     """What the PMIx server says of this rank and its job.
 
     ``local_peers`` are the ranks of the job on this node. A fact that the server does not offer is
-    None, or empty for the lists.
+    None, or empty for the lists: libpmix 5 under a server of version 4 learns no ``local_size``.
     """
 
     namespace: str
     rank: int
     job_size: int
-    local_rank: int
-    local_size: int
+    local_rank: int | None
+    local_size: int | None
     node_id: int | None = None
     node_count: int | None = None
     hostname: str | None = None
@@ -138,7 +138,7 @@ def check_value(value: bytes) -> None:
 
 
 def read_facts(client: PmixClient, *, timeout_s: float) -> PmixFacts:
-    """Ask the server who this rank is. Raises PmixError when it does not know size or local rank."""
+    """Ask the server who this rank is. Raises PmixError when it does not know the job's size."""
 
     def text(rank: int, key: str) -> str | None:
         value = client.get(rank, key, timeout_s=timeout_s)
@@ -154,18 +154,18 @@ def read_facts(client: PmixClient, *, timeout_s: float) -> PmixFacts:
             raise PmixError(f"get {key}", -46, "the server does not say")
         return value
 
-    peers = text(WILDCARD_RANK, LOCAL_PEERS)
+    peers = _numbers(text(WILDCARD_RANK, LOCAL_PEERS) or "")
     nodes = text(WILDCARD_RANK, NODE_LIST)
     return PmixFacts(
         namespace=client.namespace,
         rank=client.rank,
         job_size=needed(WILDCARD_RANK, JOB_SIZE),
-        local_rank=needed(client.rank, LOCAL_RANK),
-        local_size=needed(WILDCARD_RANK, LOCAL_SIZE),
+        local_rank=number(client.rank, LOCAL_RANK),
+        local_size=number(WILDCARD_RANK, LOCAL_SIZE) or len(peers) or None,
         node_id=number(client.rank, NODE_ID),
         node_count=number(WILDCARD_RANK, NODE_COUNT),
         hostname=text(client.rank, HOSTNAME),
-        local_peers=_numbers(peers or ""),
+        local_peers=peers,
         nodes=tuple(nodes.split(",")) if nodes else (),
     )
 

@@ -276,3 +276,17 @@ def test_every_task_of_the_measured_srun_tables_gets_the_rank_slurm_gave(table: 
 
 def without_pmix(environ: dict[str, str]) -> dict[str, str]:
     return {k: v for k, v in environ.items() if not k.startswith("PMIX_")}
+
+
+def test_what_pmix_does_not_tell_is_taken_from_slurm():
+    environ = {
+        "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
+        "SLURM_NODEID": "1", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_NNODES": "2", "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_SRUN_COMM_PORT": "1",
+        "PMIX_RANK": "3", "PMIX_NAMESPACE": "slurm.pmix.7.0",
+    }  # fmt: skip
+    facts = PmixFacts("slurm.pmix.7.0", 3, 4, 1, None)
+    found = detect_identity(environ, facts, hostname="h")
+    assert found is not None
+    assert (found.rank, found.world_size, found.local_rank, found.local_world_size) == (3, 4, 1, 2)
