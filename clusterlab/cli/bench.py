@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
+
+from clusterlab.runs.request import BenchRequest
 
 _EXAMPLE = """Examples:
 
@@ -18,7 +21,7 @@ Exit codes: 0 fine, 1 wrong data or a full disk, 2 usage, 4 a rank died or a dea
 """
 
 
-def bench(
+def request(
     collective: Annotated[
         str,
         typer.Argument(
@@ -98,35 +101,38 @@ def bench(
             "--corrupt", help="RANK:INDEX: spoil one received element, to see the check catch it."
         ),
     ] = None,
-) -> int:
+) -> BenchRequest:
+    """What was typed; these options are ``clusterlab submit``'s too."""
+    return BenchRequest(
+        collective_text=collective,
+        begin=begin,
+        end=end,
+        factor=factor,
+        step=step,
+        iterations=iterations,
+        warmup=warmup,
+        check=bool(check),
+        op_text=op,
+        dtype_text=dtype,
+        root=root,
+        ranks=ranks,
+        place=place,
+        backend=backend,
+        fabric=fabric,
+        deadline_s=deadline_s,
+        name=name,
+        as_json=as_json,
+        strict_table=strict_table,
+        corrupt=corrupt,
+    )
+
+
+@wraps(request, assigned=("__annotations__",))  # its options, not its name and docstring
+def bench(*arguments: Any, **options: Any) -> int:
     """Measure collectives: nccl-tests' table, each point predicted before it is measured."""
     from clusterlab.runs.bench import run_bench
-    from clusterlab.runs.request import BenchRequest
 
-    return run_bench(
-        BenchRequest(
-            collective_text=collective,
-            begin=begin,
-            end=end,
-            factor=factor,
-            step=step,
-            iterations=iterations,
-            warmup=warmup,
-            check=bool(check),
-            op_text=op,
-            dtype_text=dtype,
-            root=root,
-            ranks=ranks,
-            place=place,
-            backend=backend,
-            fabric=fabric,
-            deadline_s=deadline_s,
-            name=name,
-            as_json=as_json,
-            strict_table=strict_table,
-            corrupt=corrupt,
-        )
-    )
+    return run_bench(request(*arguments, **options))
 
 
 def register(root: typer.Typer) -> None:
