@@ -19,6 +19,8 @@ class JobTemplate:
     """One job file: ``jobs/<name>.sbatch`` runs ``clusterlab <command>``.
 
     ``torchrun``: one torchrun per node starts the ranks, for sites whose srun has no PMIx.
+    ``measures``: the ranks write a run directory, with which a requeued job goes on; the others look
+    and leave nothing, and under bash they look at this machine alone.
     """
 
     name: str
@@ -27,6 +29,7 @@ class JobTemplate:
     example: str
     time_limit: str = "00:30:00"
     torchrun: bool = False
+    measures: bool = True
 
 
 def _sweep(name: str, collective: str, summary: str) -> JobTemplate:
@@ -57,6 +60,14 @@ JOBS: tuple[JobTemplate, ...] = (
         "-b 1K -e 1M -f 4",
         torchrun=True,
     ),
+    JobTemplate(
+        "doctor",
+        ("doctor",),
+        "What every rank really got: GPU, NUMA node, cores, NICs; and what is wrong with it.",
+        "--environment",
+        time_limit="00:05:00",
+        measures=False,
+    ),
 )
 
 
@@ -64,19 +75,12 @@ def render_job(job: JobTemplate, site: Site, version: str) -> str:
     """The text of ``jobs/<name>.sbatch`` for ``site``."""
     path = f"jobs/{job.name}.sbatch"
     directives = "\n".join(f"#SBATCH {d}" for d in _directives(job, site))
+    local = f' --ranks "${{RANKS:-4}}" --name {job.name}' if job.measures else ""
     return f"""\
 #!/usr/bin/env bash
 {directives}
 #
-# {job.summary}
-# Every size is predicted before it is measured; both are kept in one run directory.
-#
-#   sbatch {path}                            a cluster: one rank per GPU
-#   sbatch -N4 --gpus-per-node=4 {path} -b 8 -e 1G
-#   bash {path} {job.example}          this machine: local ranks over gloo
-#
-# Arguments after the file name are nccl-tests' (clusterlab {" ".join(job.command)} --help). Environment:
-#   RANKS (under bash, default 4)  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)
+{_usage(job, path)}
 # Rendered by clusterlab {version}; `clusterlab jobs render --site site.toml` makes your cluster's own.
 set -uo pipefail
 
@@ -89,10 +93,34 @@ if [ -z "$CLUSTERLAB" ]; then
 fi
 
 if [ -z "${{SLURM_JOB_ID:-}}" ]; then
-  exec "$CLUSTERLAB" {shlex.join(job.command)} --ranks "${{RANKS:-4}}" --name {job.name} "$@"
+  exec "$CLUSTERLAB" {shlex.join(job.command)}{local} "$@"
 fi
 
 {_slurm_part(job, site)}"""
+
+
+def _usage(job: JobTemplate, path: str) -> str:
+    command = " ".join(job.command)
+    if not job.measures:
+        return f"""\
+# {job.summary}
+#
+#   sbatch {path}                            a cluster: one rank per GPU
+#   sbatch -N4 --gpus-per-node=4 {path} --json
+#   bash {path} {job.example}          this machine, one process
+#
+# Arguments after the file name are those of clusterlab {command} --help. Environment:
+#   RANKS_PER_NODE (default: the GPUs)"""
+    return f"""\
+# {job.summary}
+# Every size is predicted before it is measured; both are kept in one run directory.
+#
+#   sbatch {path}                            a cluster: one rank per GPU
+#   sbatch -N4 --gpus-per-node=4 {path} -b 8 -e 1G
+#   bash {path} {job.example}          this machine: local ranks over gloo
+#
+# Arguments after the file name are nccl-tests' (clusterlab {command} --help). Environment:
+#   RANKS (under bash, default 4)  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)"""
 
 
 def _directives(job: JobTemplate, site: Site) -> list[str]:
@@ -102,7 +130,7 @@ def _directives(job: JobTemplate, site: Site) -> list[str]:
         "nodes": str(site.nodes),
         "open-mode": "append",  # a requeued job goes on in the same file
         "output": "%x-%j.out",
-        "requeue": None,
+        "requeue" if job.measures else "no-requeue": None,
         "time": job.time_limit,
         "partition": site.partition or False,
         "account": site.account or False,
@@ -123,8 +151,11 @@ def _directives(job: JobTemplate, site: Site) -> list[str]:
 def _slurm_part(job: JobTemplate, site: Site) -> str:
     modules = "".join(f"module load {shlex.quote(m)}\n" for m in site.modules)
     srun = _torchrun_step(job, site) if job.torchrun else _pmix_step(job, site)
+    tasks = "tasks=${RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}"
+    if not job.measures:
+        return f"{modules}{tasks}\n{srun}\nexit $?\n"
     return f"""\
-{modules}tasks=${{RANKS_PER_NODE:-${{SLURM_GPUS_ON_NODE:-1}}}}
+{modules}{tasks}
 CLUSTERLAB_RUN_DIR=$("$CLUSTERLAB" runs create --name {job.name} --job "$SLURM_JOB_ID") || exit
 export CLUSTERLAB_RUN_DIR
 source "$("$CLUSTERLAB" path slurm)/step.sh" # run_step: signals, exit codes, requeue after a lost node
@@ -138,9 +169,10 @@ _CONTINUED = " \\\n  "
 
 def _pmix_step(job: JobTemplate, site: Site) -> str:
     """One task per rank; PMIx tells each who it is."""
+    run_step = "run_step " if job.measures else ""
     return _CONTINUED.join(
         [
-            f'run_step srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))"',
+            f'{run_step}srun --mpi={site.mpi} --nodes="$SLURM_NNODES" --ntasks="$((SLURM_NNODES * tasks))"',
             # --wait, not --kill-on-bad-exit: ranks that lose a peer say so and end with a code that
             # means something; what still runs half a minute later is killed.
             '--ntasks-per-node="$tasks" --wait=30',
