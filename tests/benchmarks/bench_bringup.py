@@ -31,8 +31,11 @@ RANK = [sys.executable, str(Path(__file__).with_name("bringup_rank.py"))]
 def command(way: str, ranks: int, folder: Path) -> list[str]:
     each = ranks // NODES
     if way == "torchrun":
-        torchrun = [str(Path(sys.executable).with_name("torchrun")), f"--nnodes={NODES}",
-                    f"--nproc-per-node={each}", "--rdzv-backend=c10d", "--rdzv-endpoint=n0:21000"]  # fmt: skip
+        torchrun = [
+            str(Path(sys.executable).with_name("torchrun")),
+            *(f"--nnodes={NODES}", f"--nproc-per-node={each}"),
+            *("--rdzv-backend=c10d", "--rdzv-endpoint=n0:21000"),
+        ]
         return ["srun", f"-N{NODES}", "--ntasks-per-node=1", *torchrun, RANK[1], way]
     mpi = "pmix" if way == "pmix" else "none"
     return [

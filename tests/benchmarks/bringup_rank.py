@@ -31,11 +31,11 @@ def process_start_s() -> float:
 
 def main() -> None:
     marks = [process_start_s()]
-    from clusterlab.launch.join import arrive
-    from clusterlab.launch.rendezvous import init_process_group
-
     import torch
     import torch.distributed as dist
+
+    from clusterlab.launch.join import arrive
+    from clusterlab.launch.rendezvous import init_process_group
 
     marks.append(time.time())
     arrival = arrive(os.environ)
