@@ -19,12 +19,13 @@ def self_calibrate(
 
     The first sweep over so many ranks does it by itself; do it again after a change of kernel or CPU.
     """
-    from clusterlab.runs.selfcal import BUDGET_S, fit_and_keep, measure_local
+    from clusterlab.runs.calibration_run import measure_local
+    from clusterlab.runs.selfcal import fit_and_keep
     from clusterlab.topology.host import read_host
 
     facts = read_host()
     typer.echo(f"calibrating {ranks} ranks on {facts.description}", err=True)
-    times = measure_local(ranks, "gloo", budget_s=BUDGET_S)
+    times = measure_local(ranks, "gloo")
     calibration = fit_and_keep(
         times, facts, ranks, "gloo", progress=lambda text: typer.echo(text, err=True)
     )

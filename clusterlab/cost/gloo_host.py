@@ -33,8 +33,8 @@ PLAIN_REDUCTION = "reduce_us_per_MiB"
 
 
 def message_constant(collective: str) -> str:
-    """Name of the constant for one message of ``collective``."""
-    return f"message_us.{collective}"
+    """Name of the constant for one message of ``collective`` (between two ranks: send_recv's)."""
+    return f"message_us.{'send_recv' if collective in ('send', 'ping_pong') else collective}"
 
 
 def reduction_constant(dtype: str, op: str | None) -> str:

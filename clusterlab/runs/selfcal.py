@@ -6,59 +6,26 @@ One file per host, torch version, backend and number of ranks under $XDG_CACHE_H
 
 from __future__ import annotations
 
-import json
 import os
-import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from clusterlab.bench.control import Control
-from clusterlab.bench.options import BenchOptions
-from clusterlab.bench.runner import measure_points
-from clusterlab.core.errors import DeadlineError, StorageError, UsageError
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.errors import StorageError, UsageError
 from clusterlab.cost.calibration import (
     Calibration,
     check_fits,
     load_calibration,
     save_calibration,
 )
-from clusterlab.cost.fit_gloo import MeasuredTime, fit_gloo
+from clusterlab.cost.fit_gloo import fit_gloo
 from clusterlab.cost.types import Constant
-from clusterlab.launch.identity import RankIdentity
-from clusterlab.launch.local import run_local_ranks
-from clusterlab.launch.local_rank import OpenStore
-from clusterlab.launch.rendezvous import init_process_group
-from clusterlab.runs.calibration_plan import ENOUGH_SIZES, SIZES_BYTES, batches
-from clusterlab.runs.foreign_load import CpuTimes, cpu_times, foreign_share
+from clusterlab.runs.calibration_run import BUDGET_S, BUSY_HOST, LocalTimes, measure_local
 from clusterlab.topology.host import HostFacts, read_host
 
 Progress = Callable[[str], None]
-
-BUSY_HOST = 0.25
-"""Share of the cores used by others from which on a calibration is called rough."""
-
-BUDGET_S = 15.0
-"""Measuring stops at the first batch that ends after this, once enough sizes were met."""
-
-JOIN_TIMEOUT_S = 60.0
-DEADLINE_S = 120.0
-LOOP_US = 40_000.0
-MOST_ITERATIONS = 20
-MOST_PASSES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class LocalTimes:
-    """What a calibration run measured; ``foreign_load``: share of the cores that others used meanwhile."""
-
-    times: tuple[MeasuredTime, ...]
-    foreign_load: float
 
 
 def load_or_calibrate(
@@ -79,7 +46,10 @@ def load_or_calibrate(
     kept = kept_calibration(facts, world_size, backend, progress=progress)
     if kept is not None:
         return kept
-    _refuse_other_backends(backend)
+    if backend != "gloo":
+        raise UsageError(
+            f"no self-calibration for backend {backend}", expected="gloo", fix="predict without one"
+        )
     progress(
         f"calibrating {world_size} {backend} ranks on {facts.description}: about {budget_s:.0f} s, once"
     )
@@ -118,10 +88,11 @@ def fit_and_keep(
     now = datetime.now(UTC)
     source = f"self-calibration {now:%Y-%m-%d}, {world_size} ranks on {facts.description}"
     if measured.foreign_load > BUSY_HOST:
-        busy = f"other processes used {measured.foreign_load:.0%} of the cores meanwhile"
+        busy = f"others used {measured.foreign_load:.0%} of the cores meanwhile"
         progress(f"the calibration is rough: {busy}")
         source += f" ({busy})"
-    constants, residuals = fit_gloo(measured.times, cores=len(facts.cores), source=source)
+    times = [loop.time for loop in measured.quietest()]
+    constants, residuals = fit_gloo(times, cores=len(facts.cores), source=source)
     fresh = Calibration(
         system=facts.description,
         fingerprint=facts.fingerprint,
@@ -139,13 +110,6 @@ def fit_and_keep(
     except StorageError as error:
         progress(f"the calibration is used but not kept: {error}")
     return fresh
-
-
-def _refuse_other_backends(backend: str) -> None:
-    if backend != "gloo":
-        raise UsageError(
-            f"no self-calibration for backend {backend}", expected="gloo", fix="predict without one"
-        )
 
 
 def calibration_path(facts: HostFacts, world_size: int, backend: str) -> Path:
@@ -176,95 +140,3 @@ def core_copy_GBps() -> float:
                 np.copyto(target, source)
             best = max(best, repeats * size / (time.perf_counter_ns() - start_ns))
     return best
-
-
-def measure_local(world_size: int, backend: str, *, budget_s: float) -> LocalTimes:
-    """Start ranks on this host and measure the calibration's points. Raises what ended the ranks."""
-    with tempfile.TemporaryDirectory(prefix="clusterlab-cal-") as folder:
-        kept = Path(folder) / "times.jsonl"
-
-        def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-            import torch.distributed as dist
-
-            store = open_store(JOIN_TIMEOUT_S)
-            init_process_group(identity, store, backend, timeout_s=JOIN_TIMEOUT_S)
-            measured = measure_times(identity, budget_s=budget_s)
-            if identity.rank == 0:
-                kept.write_text(json.dumps(asdict(measured)))
-            dist.destroy_process_group()
-            return 0
-
-        outcome = run_local_ranks(world_size, rank_main, log_dir=Path(folder))
-        if outcome.exit_code:
-            raise DeadlineError(f"the self-calibration failed: {outcome.message}")
-        told = json.loads(kept.read_text())
-    return LocalTimes(tuple(MeasuredTime(**t) for t in told["times"]), told["foreign_load"])
-
-
-def measure_times(identity: RankIdentity, *, budget_s: float) -> LocalTimes:
-    """Measure on the default process group, all ranks together, until the budget is spent.
-
-    Every rank gets the same.
-    """
-    import torch
-
-    control = Control(torch.device("cpu"), identity.world_size)
-    times: list[MeasuredTime] = []
-    last_us: dict[str, float] = {}
-    before = cpu_times()
-    for count, batch in enumerate(batches(identity.world_size), start=1):
-        for point in batch:
-            measured_us = _measure(identity, control, point, last_us.get(point.collective))
-            last_us[point.collective] = measured_us[0]
-            times += [_measured_time(point, time_us) for time_us in measured_us]
-        # The slowest rank's clock decides, so that all stop together.
-        (spent_s,) = control.largest([time.monotonic() - before.clock_s])
-        if count >= ENOUGH_SIZES and (
-            spent_s >= budget_s or count >= MOST_PASSES * len(SIZES_BYTES)
-        ):
-            break
-    return LocalTimes(tuple(times), _foreign(before, control))
-
-
-def _foreign(before: CpuTimes, control: Control) -> float:
-    """Share of the host's cores that others used since ``before``, as rank 0 saw it."""
-    after = cpu_times()
-    mine_s = control.gather([after.mine_s - before.mine_s])
-    seen = foreign_share(
-        after.everyone_s - before.everyone_s,
-        sum(m[0] for m in mine_s),
-        after.clock_s - before.clock_s,
-        os.cpu_count() or 1,
-    )
-    return control.gather([seen])[0][0]
-
-
-def _measure(
-    identity: RankIdentity, control: Control, point: Point, last_us: float | None
-) -> list[float]:
-    """µs per call of two loops, each the slowest rank's. Calls last about LOOP_US in all: scheduling
-    noise of single calls is larger than what is to be measured.
-    """
-    iterations = 2 if last_us is None else round(LOOP_US / last_us)
-    options = BenchOptions(
-        iterations=min(max(iterations, 2), MOST_ITERATIONS),
-        warmup=1,
-        check=False,
-        deadline_s=DEADLINE_S,
-    )
-    mine: list[float] = [0.0, 0.0]
-
-    def keep(_point: Point, measured: Measurement, _slowest_us: list[float]) -> None:
-        mine[0] = measured.time_us_loop  # on rank 0 alone; already the slowest rank's
-
-    def keep_own(_point: Point, own_us: list[float]) -> None:
-        mine[1] = statistics.fmean(own_us)
-
-    measure_points(identity, [point], options, keep, on_samples=keep_own)
-    return control.largest(mine)
-
-
-def _measured_time(point: Point, time_us: float) -> MeasuredTime:
-    return MeasuredTime(
-        point.collective, point.dtype, point.op, point.world_size, point.size_bytes, time_us
-    )

@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from clusterlab.launch.identity import RankIdentity
+from clusterlab.runs.calibration_run import measure_times
 from clusterlab.runs.plan import SweepConfig
 from clusterlab.runs.predicting import THIS_HOST
-from clusterlab.runs.selfcal import BUDGET_S, fit_and_keep, kept_calibration, measure_times
+from clusterlab.runs.selfcal import fit_and_keep, kept_calibration
 from clusterlab.topology.host import read_host
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def agreed_calibration(
         _say(f"calibrating {identity.world_size} ranks on {facts.description}, once")
     elif store.get(_KEY) == b"0":
         return None
-    times = measure_times(identity, budget_s=BUDGET_S)
+    times = measure_times(identity)
     if identity.rank != 0:
         return None
     return fit_and_keep(times, facts, identity.world_size, config.backend, progress=_say)
