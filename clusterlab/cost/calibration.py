@@ -22,7 +22,7 @@ class Residual:
 
     ``error_p50_pct`` and ``error_p90_pct``: quantiles of |predicted / measured - 1|. ``noise_pct``: median
     difference of one measurement from the median of its repetitions. ``low`` and ``high``: measured over
-    predicted, between which ``coverage`` of the points lie.
+    predicted, between which at least ``coverage`` (0 to 1) of the points lie.
     """
 
     collective: str

@@ -54,6 +54,10 @@ SOFT_L1_SCALE = 0.1
 COVERAGE = 0.8
 """Share of points that an interval is meant to hold."""
 
+LEAST_SPREAD = 1.3
+"""No interval is narrower than a factor of this either way: between two calibrations of one quiet host
+the cost of a message differs by up to a fifth, which a single calibration cannot see."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTime:
@@ -180,15 +184,16 @@ def _residual(collective: str, ratios: Sequence[float], times: Sequence[Measured
         noise_pct=noise_pct(times),
         low=low,
         high=high,
-        coverage=sum(low <= r <= high for r in ratios) / len(ratios),
+        coverage=COVERAGE,
     )
 
 
 def _span(ratios: Sequence[float]) -> tuple[float, float]:
-    """The narrowest symmetric-in-rank span around 1 that holds COVERAGE of the ratios."""
+    """A factor around 1 that holds COVERAGE of the ratios, at least LEAST_SPREAD."""
     logs = sorted(abs(math.log(r)) for r in ratios)
     width = logs[min(len(logs) - 1, math.ceil(COVERAGE * len(logs)) - 1)]
-    return math.exp(-width), math.exp(width)
+    factor = max(LEAST_SPREAD, math.exp(width))
+    return 1 / factor, factor
 
 
 def noise_pct(times: Sequence[MeasuredTime]) -> float:

@@ -9,7 +9,7 @@ import pytest
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.errors import NoVerdictError
 from clusterlab.cost.calibration import Calibration
-from clusterlab.cost.fit_gloo import MeasuredTime, fit_gloo, noise_pct
+from clusterlab.cost.fit_gloo import LEAST_SPREAD, MeasuredTime, fit_gloo, noise_pct
 from clusterlab.cost.gloo import gloo_schedule
 from clusterlab.cost.gloo_host import host_time
 from tests.cost.examples import VALUES, calibration
@@ -62,21 +62,26 @@ def test_noisy_times_with_outliers_still_predict_unseen_sizes(n: int) -> None:
         assert statistics.median(errors) < 0.12, name
 
 
-def test_intervals_hold_about_the_share_they_state() -> None:
-    found = fitted(made_up(4, noise=0.15, repeats=6))
+@pytest.mark.parametrize("noise", [0.05, 0.2, 0.4])
+def test_intervals_hold_at_least_the_share_they_state(noise: float) -> None:
+    found = fitted(made_up(4, noise=noise, repeats=6))
     rng = random.Random(12)
     held = total = 0
     for residual in found.residuals:
-        assert residual.coverage >= 0.8
+        assert residual.coverage == 0.8
+        assert residual.low <= 1 / LEAST_SPREAD
+        assert residual.high >= LEAST_SPREAD
         for size in (1 << k for k in range(10, 25)):
             for _ in range(20):
                 truth = true_us(residual.collective, 4, size, "float32", "sum")
-                measured = truth * math.exp(rng.gauss(0, 0.15))
+                measured = truth * math.exp(rng.gauss(0, noise))
                 schedule = gloo_schedule(residual.collective, 4, size)
                 predicted = host_time(schedule, found, "float32", "sum").time_us
                 held += residual.low <= measured / predicted <= residual.high
                 total += 1
-    assert 0.70 <= held / total <= 0.95
+    assert held / total >= 0.75
+    if noise > 0.3:
+        assert held / total <= 0.95  # wide because the data are, not because nothing was learnt
 
 
 def test_the_fit_can_fail_to_describe_and_then_says_so() -> None:
