@@ -9,7 +9,19 @@ from collections.abc import Sequence
 import typer
 
 from clusterlab import __version__
-from clusterlab.cli import bench, jobs, lab, predict, report, resume, runs, selfcal, submit, topo
+from clusterlab.cli import (
+    bench,
+    doctor,
+    jobs,
+    lab,
+    predict,
+    report,
+    resume,
+    runs,
+    selfcal,
+    submit,
+    topo,
+)
 from clusterlab.core.errors import ClusterlabError, ExitCode
 
 # typer carries a click of its own; of its usage errors only BadParameter has a public name.
@@ -39,7 +51,7 @@ def _version(
         raise typer.Exit
 
 
-for _module in (bench, predict, report, jobs, resume, runs, selfcal, submit, topo):
+for _module in (bench, doctor, predict, report, jobs, resume, runs, selfcal, submit, topo):
     _module.register(app)
 app.add_typer(lab.app, name="lab")
 

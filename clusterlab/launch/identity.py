@@ -49,6 +49,14 @@ class Detection:
     notes: tuple[str, ...] = ()
 
 
+class IdentityError(UsageError):
+    """Launchers that do not fit together. ``code`` is the finding it makes in a diagnosis."""
+
+    def __init__(self, code: str, message: str, *, where: str, expected: str, fix: str) -> None:
+        super().__init__(message, where=where, expected=expected, fix=fix)
+        self.code = code
+
+
 def detect_identity(
     environ: Environ, pmix: PmixFacts | None = None, *, hostname: str | None = None
 ) -> RankIdentity | None:
@@ -71,8 +79,8 @@ def explain_identity(
 
     ``pmix`` is what this process's own PMIx server said (``foreign_pmix`` tells when it has none).
     A launcher inside another (torchrun or mpirun in a step with one task per node) owns the identity.
-    Raises UsageError when two launchers of the same level disagree, naming both variables and values,
-    when each task started a torchrun of its own, or when a variable holds no number.
+    Raises IdentityError when two launchers of the same level disagree, naming both variables and
+    values, or when each task started a torchrun of its own; UsageError when a variable holds no number.
     """
     notes = []
     foreign = foreign_pmix(environ)
@@ -115,7 +123,8 @@ def _check_agents(environ: Environ, torchrun: Claim, launchers: list[Claim]) -> 
     agents = said(environ, "GROUP_WORLD_SIZE", minimum=1)
     restarts = said(environ, "TORCHELASTIC_RESTART_COUNT")
     if agents and agents.value != outer.world_size.value and not (restarts and restarts.value):
-        raise UsageError(
+        raise IdentityError(
+            "LAUNCHER_NESTED",
             f"torchrun says {agents}, but {outer.source} says {outer.world_size}: "
             "tasks started torchruns that do not form one job",
             where="rank identity",
@@ -135,7 +144,8 @@ def _owner(claims: list[Claim]) -> Claim | None:
         if claim.rank is None:
             continue  # WORLD_SIZE exported in a batch script makes nobody a rank
         missing = [name for name in _COMPARED if getattr(claim, name) is None]
-        raise UsageError(
+        raise IdentityError(
+            "LOCAL_RANK_UNDETECTED",
             f"{claim.rank} is set, but {', '.join(missing)} cannot be learned",
             where="rank identity",
             expected="a launcher's complete set of variables",
@@ -151,7 +161,9 @@ def _refuse_contradiction(owner: Claim, other: Claim) -> None:
         mine: Said | None = getattr(owner, name)
         theirs: Said | None = getattr(other, name)
         if mine and theirs and mine.value != theirs.value:
-            raise UsageError(
+            separate = name == "world_size" and 1 in (mine.value, theirs.value)
+            raise IdentityError(
+                "RANK_SINGLETON" if separate else "IDENTITY_CONFLICT",
                 f"{mine} ({owner.source}) contradicts {theirs} ({other.source})",
                 where=f"rank identity: {name}",
                 expected="launchers that agree",
@@ -194,6 +206,7 @@ def _host(environ: Environ, pmix: PmixFacts | None, hostname: str | None) -> str
 
 __all__ = [
     "Detection",
+    "IdentityError",
     "RankIdentity",
     "detect_identity",
     "explain_identity",

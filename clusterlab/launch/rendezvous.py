@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -94,7 +93,7 @@ def meet(
     when nothing says where to meet. Collective: every rank calls it.
     """
     end = time.monotonic() + timeout_s
-    meeting = _connect(identity, pmix, environ, timeout_s)
+    meeting = connect_store(identity, pmix=pmix, environ=environ, timeout_s=timeout_s)
     try:
         roll_call(
             meeting.store,
@@ -122,17 +121,20 @@ def part(identity: RankIdentity, meeting: Meeting, *, timeout_s: float = 10.0) -
             left = meeting.store.add(key, 0)
 
 
-def _connect(
-    identity: RankIdentity, pmix: PmixClient | None, environ: Environ, timeout_s: float
+def connect_store(
+    identity: RankIdentity, *, pmix: PmixClient | None, environ: Environ, timeout_s: float
 ) -> Meeting:
-    """A store all ranks can reach, and the meeting point to close once they have."""
+    """A store all ranks can reach, and the meeting point to close once they have.
+
+    Under PMIx all ranks must be there; otherwise only the one that serves the store.
+    """
     if identity.world_size == 1:
         from torch.distributed import HashStore
 
         return Meeting(HashStore(), served_here=True)
     if pmix is not None:
         return _by_pmix(identity, pmix, environ, timeout_s)
-    step = _step_name(identity, environ)
+    step = step_name(identity, environ)
     if step is not None:
         return _by_meeting_point(identity, step, environ, timeout_s)
     if environ.get("MASTER_ADDR"):
@@ -153,9 +155,7 @@ def _by_pmix(
     text = b"present"
     if identity.rank == 0:
         store = serve_store(timeout_s)
-        text = (
-            _address_of(store, identity, _other_nodes(identity, environ, pmix)).to_text().encode()
-        )
+        text = address_of(store, identity, environ, pmix).to_text().encode()
     try:
         pmix.put(ADDRESS_KEY, text)
         pmix.commit(timeout_s=timeout_s)
@@ -208,8 +208,7 @@ def _by_meeting_point(
     """
     if identity.node_rank == 0 and identity.local_rank == 0:
         store = serve_store(timeout_s)
-        address = _address_of(store, identity, _other_nodes(identity, environ, None))
-        return Meeting(store, True, MeetingPoint(step, address))
+        return Meeting(store, True, MeetingPoint(step, address_of(store, identity, environ, None)))
     hosts = [LOOPBACK]
     if not _one_node(identity):
         # srun's own address helps where node names do not resolve: in a batch job srun runs there
@@ -242,7 +241,7 @@ def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: floa
     return Meeting(PrefixStore(prefix, store), served_here=serves)
 
 
-def _step_name(identity: RankIdentity, environ: Environ) -> str | None:
+def step_name(identity: RankIdentity, environ: Environ) -> str | None:
     """What names this step and attempt to all its ranks, where a meeting point can be derived."""
     if identity.source == "slurm" and environ.get("SLURM_STEP_NODELIST"):
         names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
@@ -269,9 +268,12 @@ def _other_nodes(identity: RankIdentity, environ: Environ, pmix: PmixClient | No
     return [name for name in names if name != identity.host]
 
 
-def _address_of(store: TCPStore, identity: RankIdentity, others: Sequence[str]) -> StoreAddress:
+def address_of(
+    store: TCPStore, identity: RankIdentity, environ: Environ, pmix: PmixClient | None
+) -> StoreAddress:
     """Where the others can reach ``store``: the address this host has towards them, then its names."""
     if _one_node(identity):
         return StoreAddress((LOOPBACK,), store.port)
+    others = _other_nodes(identity, environ, pmix)
     hosts = [source_address(others), identity.host, socket.gethostname()]
     return StoreAddress(tuple(dict.fromkeys(h for h in hosts if h)), store.port)

@@ -34,6 +34,7 @@ Judge = Callable[[Sequence[Record]], ClusterlabError | None]
 GRACE_S = 10.0
 """How much longer the others wait for rank 0's verdict than rank 0 waits for them."""
 
+_LATENESS_S = 1.0
 _LINGER_S = 2.0
 _POLL_S = 0.05
 
@@ -76,6 +77,57 @@ def roll_call(
             where="launch",
             fix="see what the process that served it printed: rank 0, or the first on the first node",
         ) from error
+
+
+Report = Callable[[Sequence[Record], Sequence[int]], int]
+"""Looks at the records that came, in rank order, and the ranks that did not; what it returns is told
+to every rank."""
+
+
+def report_call(
+    store: Store,
+    identity: RankIdentity,
+    name: str,
+    record: Record,
+    report: Report,
+    *,
+    timeout_s: float,
+) -> int:
+    """Present ``record`` under ``name``; one rank reports on all that came, and every rank hears.
+
+    Unlike ``roll_call`` a missing rank is no error but something to report on. Rank 0 reports, or
+    another when it is rank 0 that has not come within ``timeout_s``. Returns what ``report`` returned,
+    on every rank. Raises RefusedError when two processes say they are the same rank, DeadlineError
+    when the one that reports does not answer.
+    """
+    from torch.distributed import DistError
+
+    try:
+        return _run_report(_Call(store, identity, f"clusterlab/{name}"), record, report, timeout_s)
+    except DistError as error:
+        raise DeadlineError(
+            "the store went away before the report was made",
+            where="launch",
+            fix="see what the process that served it printed: rank 0, or the first on the first node",
+        ) from error
+
+
+def _run_report(call: _Call, record: Record, report: Report, timeout_s: float) -> int:
+    call.present(record, timeout_s)
+    if call.identity.rank != 0:
+        told = call.hear_report(timeout_s + _LATENESS_S, patient=True)
+        if told is not None:
+            return told
+        timeout_s = 0.0  # rank 0 has had its time
+    if not call.may_report():
+        told = call.hear_report(timeout_s + GRACE_S, patient=False)
+        if told is None:
+            raise DeadlineError("no rank reported on the others", where="launch")
+        return told
+    records, missing = call.collect(timeout_s)
+    told = report(records, missing)
+    call.tell(told, len(records))
+    return told
 
 
 def _run(call: _Call, record: Record, judge: Judge, timeout_s: float) -> list[Record] | None:
@@ -146,6 +198,25 @@ class _Call:
         if error is not None:
             self._linger(verdict["present"])
             raise error
+
+    def may_report(self) -> bool:
+        """Whether this rank is the one that reports: the first that asks."""
+        return self._store.add(self._key("reporter"), 1) == 1
+
+    def tell(self, told: int, present: int) -> None:
+        """Tell every rank what the report came to, and stay until those present have read it."""
+        self._store.set(self._key("verdict"), json.dumps({"told": told, "present": present}))
+        self._linger(present)
+
+    def hear_report(self, timeout_s: float, *, patient: bool) -> int | None:
+        """What the report came to; None: nobody said. ``patient``: wait longer if rank 0 is there."""
+        verdict = self._read(self._key("verdict"), timeout_s)
+        if verdict is None and patient and self._store.check([self._key("here", 0)]):
+            verdict = self._read(self._key("verdict"), GRACE_S)
+        if verdict is None:
+            return None
+        self._linger(verdict["present"])
+        return int(verdict["told"])
 
     def _linger(self, present: int) -> None:
         """Leave only when all have read the verdict: whoever serves the store takes it along."""

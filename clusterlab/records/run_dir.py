@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from clusterlab.core.environment import allowed_environment
 from clusterlab.core.errors import UsageError
-from clusterlab.records.environment import allowed_environment, versions
+from clusterlab.records.environment import versions
 from clusterlab.records.files import read_json, write_json
 from clusterlab.records.run_info import (
     Attempt,

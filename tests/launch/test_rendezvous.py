@@ -187,9 +187,7 @@ def test_without_pmix_a_rank_that_never_arrives_is_named_to_all() -> None:
 
 def test_a_requeued_step_does_not_meet_its_former_self() -> None:
     ranks, environs = slurm_on_this_host(104, [0, 1, 2, 3])
-    names = {
-        rendezvous._step_name(ranks[0], environs[0] | {"SLURM_RESTART_COUNT": n}) for n in "01"
-    }
+    names = {rendezvous.step_name(ranks[0], environs[0] | {"SLURM_RESTART_COUNT": n}) for n in "01"}
     assert names == {"104.0.0", "104.0.1"}
 
 
