@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _RECORD = re.compile(r"^JobId=", re.MULTILINE)
 _NAME = re.compile(r"\sJobName=(.*?)\s+UserId=\S*\(\d+\)\s", re.DOTALL)
@@ -51,8 +52,8 @@ class JobRecord:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended for good."""
-        return self.state in OVER
+        """Whether it has ended for good; a node without power can keep the rest of it completing."""
+        return self.state in OVER or (self.state, self.reason) == ("COMPLETING", "NonZeroExitCode")
 
 
 def parse_jobs(text: str) -> list[JobRecord]:
@@ -61,8 +62,7 @@ def parse_jobs(text: str) -> list[JobRecord]:
     Anything that is not a job (``No jobs in the system``) is passed over.
     """
     starts = [m.start() for m in _RECORD.finditer(text)]
-    ends = [*starts[1:], len(text)]
-    return [_job(text[a:b]) for a, b in zip(starts, ends, strict=True)]
+    return [_job(text[a:b]) for a, b in pairwise([*starts, len(text)])]
 
 
 def _job(text: str) -> JobRecord:

@@ -1,4 +1,4 @@
-"""How srun says on stderr that its tasks ended: ``srun: error: n1: tasks 2-3: Killed``."""
+"""How srun says on stderr that tasks ended (``srun: error: n1: tasks 2-3: Killed``) and nodes were lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import expand_hostlist
 
 _ENDED = re.compile(r"srun: error: ([^\s:]+): tasks? ([\d,-]+): (.+?)\s*$", re.MULTILINE)
+_LOST = re.compile(r"srun: error: Node failure on (\S+)")
 _EXITED = re.compile(r"Exited with exit code (\d+)")
 
 # strsignal's words on Linux; "Out Of Memory" is Slurm's own, for what the kernel's OOM killer did.
@@ -45,6 +46,11 @@ class TasksEnded:
 def parse_task_ends(text: str) -> list[TasksEnded]:
     """Every end that srun reports in ``text``, in its order; other lines are passed over."""
     return [_ended(*found.groups()) for found in _ENDED.finditer(text)]
+
+
+def parse_lost_nodes(text: str) -> list[str]:
+    """The nodes whose failure srun reports in ``text``."""
+    return list(dict.fromkeys(_LOST.findall(text)))
 
 
 def _ended(host: str, tasks: str, how: str) -> TasksEnded:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterlab.core.errors import ExitCode
 from clusterlab.formats.scontrol import JobRecord
-from clusterlab.formats.srun import TasksEnded
+from clusterlab.formats.srun import TasksEnded, parse_lost_nodes, parse_task_ends
 from clusterlab.launch.local_outcome import signal_name
 from clusterlab.launch.roll_call import rank_words
 
@@ -30,25 +30,26 @@ _ENDED_BY_SLURM = {
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """``exit_code`` as in core.errors. ``reason``: None when all is well. ``rank``: one whose own exit
-    code ended the job, so that its log says why.
+    """``exit_code`` as in core.errors. ``reason``: None when all is well. The log that says more is that
+    of ``rank``, whose own exit code ended the job, or with ``see_batch_log`` the batch script's.
     """
 
     exit_code: int
     reason: str | None
     rank: int | None = None
+    see_batch_log: bool = False
 
 
 def judge_job(
     job_id: str,
     job: JobRecord | None,
-    task_ends: Sequence[TasksEnded],
+    batch_log: str,
     sweep_exit_code: int | None,
 ) -> JobEnd:
     """What the end of the job means.
 
-    ``job``: as Slurm has it, None when it has forgotten the job. ``task_ends``: what srun said of the
-    tasks. ``sweep_exit_code``: how rank 0 says the sweep ended, where it could.
+    ``job``: as Slurm has it, None when it has forgotten the job. ``batch_log``: what srun said.
+    ``sweep_exit_code``: how rank 0 says the sweep ended, where it could.
     """
     if job is None:
         if sweep_exit_code is not None:
@@ -57,19 +58,23 @@ def judge_job(
             ExitCode.DEADLINE, f"Slurm no longer knows job {job_id}, and its sweep has no end"
         )
     if job.state == "COMPLETED":
-        if sweep_exit_code is None:
-            return JobEnd(ExitCode.DEADLINE, f"job {job_id} is completed, but it measured nothing")
-        return JobEnd(ExitCode.OK, None)
+        if sweep_exit_code == ExitCode.OK:
+            return JobEnd(ExitCode.OK, None)
+        # srun returns 0 when a step was aborted before its tasks ran (Slurm 22.05)
+        reason = f"job {job_id} is completed for Slurm, but its sweep did not end"
+        return JobEnd(ExitCode.DEADLINE, reason, see_batch_log=True)
     if job.state in _ENDED_BY_SLURM:
-        return JobEnd(ExitCode.DEADLINE, f"job {job_id}: {_ENDED_BY_SLURM[job.state]}{_more(job)}")
-    return _failed(job, task_ends, sweep_exit_code)
+        reason = _ENDED_BY_SLURM[job.state] + _more(job, batch_log)
+        return JobEnd(ExitCode.DEADLINE, f"job {job_id}: {reason}")
+    return _failed(job, parse_task_ends(batch_log), sweep_exit_code)
 
 
-def _more(job: JobRecord) -> str:
-    known = {
-        "TIMEOUT": job.fields.get("TimeLimit"),
-        "NODE_FAIL": f"one of {job.nodes}" if job.nodes else None,
-    }.get(job.state)
+def _more(job: JobRecord, batch_log: str) -> str:
+    known = None
+    if job.state == "TIMEOUT":
+        known = job.fields.get("TimeLimit")
+    elif job.state == "NODE_FAIL":
+        known = ", ".join(parse_lost_nodes(batch_log)) or (job.nodes and f"one of {job.nodes}")
     return f" ({known})" if known else ""
 
 
@@ -94,20 +99,19 @@ def _failed(job: JobRecord, task_ends: Sequence[TasksEnded], sweep_exit_code: in
         ended = f"its script was ended by signal {job.exit_signal} ({signal_name(job.exit_signal)})"
         return JobEnd(ExitCode.DEADLINE, f"job {job.job_id}: {ended}")
     status = job.exit_status if job.exit_status is not None else sweep_exit_code
-    if status in _OURS:
-        return JobEnd(int(status), _failure(job.job_id, int(status)))
+    code = int(status) if status in _OURS else ExitCode.DEADLINE
     shown = "" if status is None else f" with exit code {status}"
-    why = f" ({job.reason})" if job.reason else ""
-    return JobEnd(ExitCode.DEADLINE, f"job {job.job_id} failed{shown}{why}")
+    return JobEnd(code, f"job {job.job_id} failed{shown}", see_batch_log=True)
 
 
 def _culprit(task_ends: Sequence[TasksEnded]) -> TasksEnded | None:
     """Whose end ended the job: a rank that a signal ended comes first, the errors of the others follow
-    from it. SIGTERM is what srun then sends to the rest.
+    from it, and so may an exit code 4. SIGTERM is what srun then sends to the rest.
     """
     by_signal = [e for e in task_ends if e.signal not in (None, signal.SIGTERM)]
     by_code = [e for e in task_ends if e.exit_code]
-    return next(iter([*by_signal, *by_code, *task_ends]), None)
+    own = [e for e in by_code if e.exit_code != ExitCode.DEADLINE]
+    return next(iter([*by_signal, *own, *by_code, *task_ends]), None)
 
 
 def sentence(ended: TasksEnded) -> str:

@@ -17,13 +17,14 @@ from clusterlab.formats.srun import parse_task_ends
 from clusterlab.launch.submit import START_MARK, SubmittedJob
 from clusterlab.launch.submit_end import JobEnd, judge_job, sentence
 from clusterlab.launch.submit_state import SilentError, ask_job
-from clusterlab.records.run_dir import RunDir, end_attempt, open_run
-from clusterlab.runs.finish import conclude, tell
+from clusterlab.records.run_dir import RunDir, open_run
+from clusterlab.runs.finish import conclude, end_run, tell
 
 Ask = Callable[[str], JobRecord | None]
 
 _LOOK_S = 0.25
 _MOST_BETWEEN_ASKING_S = 5.0
+_STALE_S = 15.0
 SILENCE_S = 600.0
 """How long slurmctld may give no answer before we stop waiting for it."""
 
@@ -47,7 +48,7 @@ def follow(run: RunDir, job: SubmittedJob) -> int:
     except KeyboardInterrupt:
         _say(f"stopped waiting; job {job.job_id} goes on; {how_to_go_on(run, job)}")
         raise
-    return _end(open_run(run.path), job, record)
+    return _end(_run_at_end(run.path, record), job, record)
 
 
 def how_to_go_on(run: RunDir, job: SubmittedJob) -> str:
@@ -118,7 +119,8 @@ class Tail:
         if not all_of_it:
             new = new[: new.rfind(b"\n") + 1]
         self._offset += len(new)
-        return new.decode("utf-8", "replace").splitlines()
+        lines = new.decode("utf-8", "replace").split("\n")
+        return lines if lines[-1] else lines[:-1]
 
 
 class _News:
@@ -172,23 +174,40 @@ class _News:
             _say(text)
 
 
+def _run_at_end(path: Path, record: JobRecord | None) -> RunDir:
+    """The run as its ranks left it. Over NFS an old run.json may be seen for a while: when Slurm says
+    that all went well, rank 0's word is waited for.
+    """
+    too_late = time.monotonic() + _STALE_S
+    while True:
+        path.chmod(path.stat().st_mode)  # makes an NFS client ask the server again
+        run = open_run(path)
+        ended = bool(run.info.attempts) and run.info.attempts[-1].ended_utc is not None
+        well = record is not None and record.state == "COMPLETED"
+        if ended or not well or time.monotonic() > too_late:
+            return run
+        time.sleep(_LOOK_S)
+
+
 def _end(run: RunDir, job: SubmittedJob, record: JobRecord | None) -> int:
     """Say how the job ended and what it measured; the exit code."""
     latest = run.info.attempts[-1] if run.info.attempts else None
     end = judge_job(
         job.job_id,
         record,
-        parse_task_ends(_last_start(job.batch_log)),
+        _last_start(job.batch_log),
         latest.exit_code if latest else None,
     )
     if end.reason:
         _say(end.reason)
-        for line in _what_was_said(job, end, started=latest is not None):
+        for line in _what_was_said(job, end):
             print(f"  {line}", file=sys.stderr)
     if latest is None:
         _say(f"nothing was measured; logs {job.folder}")
-    elif latest.ended_utc is None or not run.report_path.exists():
-        conclude(end_attempt(run, end.exit_code), None)
+    elif latest.ended_utc is None:  # rank 0 could not say so itself
+        end_run(run.path, end.exit_code, None)
+    elif not run.report_path.exists():
+        conclude(run, None)
     else:
         tell(run)
         _say(f"report {run.report_path}")
@@ -203,12 +222,13 @@ def _last_start(log: Path) -> str:
         return ""
 
 
-def _what_was_said(job: SubmittedJob, end: JobEnd, *, started: bool) -> list[str]:
-    """The last lines of the log that tells why, for people: the culprit's, or the batch script's."""
-    if end.rank is None and started:
-        return []
-    text = Tail(job.stderr(end.rank)).lines() if end.rank is not None else None
-    lines = _last_start(job.batch_log).splitlines()[1:] if text is None else text
+def _what_was_said(job: SubmittedJob, end: JobEnd) -> list[str]:
+    """The last lines of the log that tells why, for people."""
+    lines: list[str] = []
+    if end.rank is not None:
+        lines = Tail(job.stderr(end.rank)).lines()
+    elif end.see_batch_log:
+        lines = _last_start(job.batch_log).splitlines()[1:]
     return [line for line in lines if line.strip()][-3:]
 
 
