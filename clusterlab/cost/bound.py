@@ -57,10 +57,11 @@ def lower_bound(
     ``copy_GBps`` is what one core copies at best, for memory links whose rate the fabric leaves open.
     """
     n = len(devices)
-    question = _Question(fabric, tuple(devices), collective, float(size_bytes), root)
     limits = [_Limit(0.0, "nothing known limits it")]
     if n > 1:
-        limits += [*_cuts(question), *_volume(question, copy_GBps), _latency(question)]
+        question = _Question(fabric, tuple(devices), collective, 1.0, root)
+        per_byte, latency = _limits(question, copy_GBps)
+        limits += [_Limit(per_byte.time_us * size_bytes, per_byte.reason), latency]
     worst = max(limits, key=lambda limit: limit.time_us)
     busbw = (
         size_bytes / (worst.time_us * 1e3) * busbw_factor(collective, n)
@@ -68,6 +69,19 @@ def lower_bound(
         else float("inf")
     )
     return Bound(worst.time_us, busbw, worst.reason)
+
+
+def _limits(question: _Question, copy_GBps: float | None) -> tuple[_Limit, _Limit]:
+    """The tightest limit per byte (cuts and volume grow with size alike), and the latency. Kept by the
+    fabric: a sweep asks for many sizes.
+    """
+    key = ("bound", question.devices, question.collective, question.root, copy_GBps)
+    memo = question.fabric.memo
+    if key not in memo:
+        by_size = [*_cuts(question), *_volume(question, copy_GBps), _Limit(0.0, "")]
+        memo[key] = (max(by_size, key=lambda limit: limit.time_us), _latency(question))
+    found: tuple[_Limit, _Limit] = memo[key]
+    return found
 
 
 def bytes_across(
@@ -89,6 +103,7 @@ def bytes_across(
         "reduce_scatter": (S * (n - k) / n, S * k / n),
         "all_gather": (S * k / n, S * (n - k) / n),
         "all_to_all": (S * k * (n - k) / n, S * k * (n - k) / n),
+        "send": from_root if inside[0] else to_root,
         "broadcast": from_root if inside[root] else to_root,
         "reduce": to_root if inside[root] else from_root,
     }[collective]

@@ -46,7 +46,20 @@ class Communicator:
 def communicator(
     fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
 ) -> Communicator:
-    """NCCL's ring and tree over ``devices``. Raises UsageError where no GPU or no path is."""
+    """NCCL's ring and tree over ``devices``; kept by the fabric, as NCCL keeps it for a communicator.
+
+    Raises UsageError where no GPU or no path is.
+    """
+    key = ("nccl", tuple(devices))
+    if key not in fabric.memo:
+        fabric.memo[key] = _communicator(fabric, group, devices)
+    found: Communicator = fabric.memo[key]
+    return found
+
+
+def _communicator(
+    fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
+) -> Communicator:
     for rank, device in zip(group, devices, strict=True):
         if fabric.device(device).kind != "gpu":
             raise UsageError(
