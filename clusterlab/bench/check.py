@@ -71,17 +71,22 @@ def expected_segments(point: Point, rank: int) -> list[Segment]:
 def reset(point: Point, buffers: Buffers, rank: int) -> None:
     """Poison what is to be received and write the rank's data into what it sends.
 
-    The poison is NaN or the dtype's largest integer, which no expectation contains: an element that
-    nobody writes is wrong. In place the data overwrites the poison where the buffers overlap. Only the
+    In place the data overwrites the poison where the buffers overlap. Only the
     root of a broadcast has data.
+    """
+    poison(buffers.recv, point.dtype)
+    if point.collective != "broadcast" or rank == point.root:
+        fill(buffers.send, sent(rank, point.world_size, point.dtype, point.op))
+
+
+def poison(buffer: torch.Tensor, dtype: str) -> None:
+    """Fill ``buffer`` with NaN or the dtype's largest integer, which no expectation contains: an element
+    that nobody writes is wrong.
     """
     import torch
 
-    kind = DTYPES[point.dtype]
-    poison = kind.max_exact_int if kind.kind == "int" else torch.nan
-    buffers.recv.fill_(poison)
-    if point.collective != "broadcast" or rank == point.root:
-        fill(buffers.send, sent(rank, point.world_size, point.dtype, point.op))
+    kind = DTYPES[dtype]
+    buffer.fill_(kind.max_exact_int if kind.kind == "int" else torch.nan)
 
 
 def fill(buffer: torch.Tensor, period: torch.Tensor) -> None:
@@ -112,7 +117,7 @@ def check_point(
     operation.stage()
     operation.call()
     if corrupt is not None and corrupt[0] == rank:
-        _corrupt(buffers.recv, corrupt[1])
+        corrupt_element(buffers.recv, corrupt[1])
     wrong, index, expected, got = _check_rank(point, buffers.recv, rank)
     everyone = control.gather([wrong, index, expected, got])
     first = next(
@@ -122,7 +127,7 @@ def check_point(
     return CheckOutcome(int(sum(row[0] for row in everyone)), first)
 
 
-def _corrupt(buffer: torch.Tensor, index: int) -> None:
+def corrupt_element(buffer: torch.Tensor, index: int) -> None:
     """Replace one element by a value that is never expected there."""
     import torch
 

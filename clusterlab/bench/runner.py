@@ -15,7 +15,8 @@ from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.timing import Timer, summarise, timer_for
 from clusterlab.bench.watchdog import Arrivals, Watchdog
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.pairs import between
+from clusterlab.core.rows import Measurement, Point, WrongElement
 from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def measure_points(
     if not points:
         return
     _refuse_unseen_corruption(points, options)
-    device = _device()
+    device = current_device()
     control = Control(device, identity.world_size)
     arrivals = Arrivals(store, identity.rank, identity.world_size)
     with Watchdog(options.deadline_s, identity.rank, arrivals) as watchdog:
@@ -79,7 +80,12 @@ def measure_points(
 
 
 def point_label(point: Point) -> str:
-    """A point in a few words, for messages: ``all_reduce float32 sum 4194304 B in place``."""
+    """A point in a few words, for messages: ``all_reduce float32 sum 4194304 B in place``, or
+    ``send float32 65536 B rank 0 → 3``.
+    """
+    if point.ranks is not None:
+        pair = between(point.collective, point.ranks)
+        return f"{point.collective} {point.dtype} {point.size_bytes} B rank {pair}"
     parts = [point.collective, point.dtype]
     parts += [point.op] if point.op else []
     parts += [f"root {point.root}"] if point.root is not None else []
@@ -99,7 +105,8 @@ def _refuse_unseen_corruption(points: Sequence[Point], options: BenchOptions) ->
             )
 
 
-def _device() -> torch.device:
+def current_device() -> torch.device:
+    """Where the default process group moves data: this rank's GPU under NCCL, else the CPU."""
     import torch
     import torch.distributed as dist
 
@@ -129,8 +136,20 @@ def _measure(bench: _Bench, point: Point) -> tuple[Measurement, list[float], lis
     outcome = None
     if options.check:
         outcome = check_point(point, buffers, operation, rank, control, corrupt=options.corrupt)
+    wrong, first = (outcome.wrong, outcome.first) if outcome else (None, None)
+    return measurement_of(options, loop_us, slowest_us, wrong, first), own_us, slowest_us
+
+
+def measurement_of(
+    options: BenchOptions,
+    loop_us: float,
+    slowest_us: Sequence[float],
+    wrong: int | None,
+    first_wrong: WrongElement | None,
+) -> Measurement:
+    """The Measurement from a loop's time per call, every iteration's time, and the data check."""
     summary = summarise(slowest_us)
-    measurement = Measurement(
+    return Measurement(
         timing=options.timing,
         iterations=options.iterations,
         warmup=options.warmup,
@@ -140,7 +159,6 @@ def _measure(bench: _Bench, point: Point) -> tuple[Measurement, list[float], lis
         time_us_max=summary.max_us,
         time_us_p95=summary.p95_us,
         cv=summary.cv,
-        wrong=outcome.wrong if outcome else None,
-        first_wrong=outcome.first if outcome else None,
+        wrong=wrong,
+        first_wrong=first_wrong,
     )
-    return measurement, own_us, slowest_us

@@ -31,7 +31,7 @@ def unsupported_reason(
 
 
 def _gloo(world_size: int, name: str, dtype: str, op: str | None) -> str | None:
-    if name == "send_recv":
+    if name in ("send_recv", "send", "ping_pong"):
         # by bytes, so any dtype; but its transport has no connection from a rank to itself
         return "gloo does not send to the same rank" if world_size == 1 else None
     if dtype.startswith("float8"):

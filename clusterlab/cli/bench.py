@@ -15,6 +15,8 @@ _EXAMPLE = """Examples:
 
   clusterlab bench all -b 1K -e 16M -d all -o all -g 8     everything the backend has
 
+  clusterlab bench pairs -b 64K -e 1M -f 4 -g 4            latency and bandwidth of every pair of ranks
+
   torchrun --nproc-per-node 8 -m clusterlab bench all_gather -b 8 -e 8G
 
 Exit codes: 0 fine, 1 wrong data or a full disk, 2 usage, 4 a rank died or a deadline passed, 128+n signal n.
@@ -26,7 +28,7 @@ def request(
         str,
         typer.Argument(
             help="all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, reduce, send_recv "
-            "(nccl-tests' spellings too), several with commas, or all."
+            "(nccl-tests' spellings too), several with commas, or all; or pairs: every pair of ranks."
         ),
     ],
     begin: Annotated[
@@ -101,6 +103,10 @@ def request(
             "--corrupt", help="RANK:INDEX: spoil one received element, to see the check catch it."
         ),
     ] = None,
+    one_by_one: Annotated[
+        bool,
+        typer.Option("--one-by-one", help="Of pairs: one at a time, not disjoint ones at once."),
+    ] = False,
 ) -> BenchRequest:
     """What was typed; these options are ``clusterlab submit``'s too."""
     return BenchRequest(
@@ -124,6 +130,7 @@ def request(
         as_json=as_json,
         strict_table=strict_table,
         corrupt=corrupt,
+        one_by_one=one_by_one,
     )
 
 

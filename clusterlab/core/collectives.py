@@ -45,6 +45,14 @@ _ALL = (
 
 COLLECTIVES: dict[str, Collective] = {c.name: c for c in _ALL}
 
+_BETWEEN_TWO = (Collective("send", "sendrecv"), Collective("ping_pong", "sendrecv"))
+
+OPERATIONS: dict[str, Collective] = COLLECTIVES | {c.name: c for c in _BETWEEN_TWO}
+"""The seven, and what only two ranks do. ``send``: the first sends to the second. ``ping_pong``: the
+first sends to the second, which answers with as much; its time is half the round trip. (``send_recv``
+between two ranks is both ways at once, as the ring shift of nccl-tests is.)
+"""
+
 REDUCE_OPS: tuple[str, ...] = ("sum", "prod", "min", "max", "avg")
 
 
@@ -63,8 +71,10 @@ _SPELLINGS = {_squash(s): c for c in _ALL for s in (c.name, c.nccl_tests, *c.ali
 
 
 def collective(name: str) -> Collective:
-    """The collective called ``name`` in torch, NCCL, nccl-tests or common speech. Raises UsageError."""
-    found = _SPELLINGS.get(_squash(name))
+    """The collective called ``name`` in torch, NCCL, nccl-tests or common speech, or an operation
+    between two ranks by its own name. Raises UsageError.
+    """
+    found = OPERATIONS.get(name) or _SPELLINGS.get(_squash(name))
     if found is None:
         raise unknown("collective", name, COLLECTIVES)
     return found
@@ -74,7 +84,11 @@ def collectives(text: str) -> list[Collective]:
     """A comma-separated list of collectives, or ``all`` for the seven."""
     if text.lower() == "all":
         return list(_ALL)
-    return [collective(part.strip()) for part in text.split(",")]
+    found = [collective(part.strip()) for part in text.split(",")]
+    for what in found:
+        if what.name not in COLLECTIVES:
+            raise unknown("collective", what.name, COLLECTIVES)
+    return found
 
 
 def reduce_op(name: str) -> str:
@@ -96,7 +110,7 @@ def busbw_factor(name: str, world_size: int) -> float:
     """busbw = algbw x this, for ``world_size`` ranks (nccl-tests doc/PERFORMANCE.md).
 
     all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; broadcast, reduce,
-    send_recv 1.
+    send_recv, send, ping_pong 1.
     """
     if world_size < 1:
         raise UsageError(f"{world_size} ranks", where="world_size", expected="at least 1")

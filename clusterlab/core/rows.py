@@ -30,7 +30,9 @@ class Point:
 
     ``requested_bytes`` is what the user asked for, ``size_bytes`` what is moved after padding.
     ``count`` is nccl-tests' count column (elements). ``op`` is None unless the collective reduces,
-    ``root`` None unless it has a root.
+    ``root`` None unless it has a root. ``ranks`` are the ranks that take part, in the order that the
+    collective counts them (a ``send`` is from the first to the second); None: all ranks of the run.
+    ``world_size`` is how many they are.
     """
 
     collective: str
@@ -39,6 +41,7 @@ class Point:
     root: int | None
     in_place: bool
     world_size: int
+    ranks: tuple[int, ...] | None
     requested_bytes: int
     size_bytes: int
     count: int
@@ -59,8 +62,14 @@ def make_point(
     op: str | None = None,
     root: int | None = None,
     in_place: bool = False,
+    ranks: tuple[int, ...] | None = None,
 ) -> Point:
-    """The point for ``requested_bytes`` of ``name``; op and root are dropped where they mean nothing."""
+    """The point for ``requested_bytes`` of ``name``; op and root are dropped where they mean nothing.
+
+    ``ranks``, where only some of the run's ranks take part, are ``world_size`` many.
+    """
+    if ranks is not None and not len(ranks) == len(set(ranks)) == world_size:
+        raise UsageError(f"{ranks}", where="ranks", expected=f"{world_size} different ranks")
     what = collective(name)
     shape: BufferShape = buffer_shape(name, requested_bytes, dtype, world_size)
     return Point(
@@ -70,6 +79,7 @@ def make_point(
         root=(root or 0) if what.rooted else None,
         in_place=in_place,
         world_size=world_size,
+        ranks=ranks,
         requested_bytes=requested_bytes,
         size_bytes=shape.size_bytes,
         count=shape.count,
@@ -93,9 +103,10 @@ class Measurement:
 
     ``time_us_loop``: a loop of ``iterations`` calls without any event or clock inside, divided by
     ``iterations``; the slowest rank's (nccl-tests' figure). ``time_us_p50`` and the other quantiles
-    come from a pass of their own, over iterations, each iteration being its slowest rank's time.
-    ``cv`` is standard deviation over mean of the same samples. ``wrong`` counts wrong elements over
-    all ranks; None when the check was off.
+    come from a pass of their own, over iterations, each iteration being its slowest rank's time. Times
+    of a ``ping_pong`` are half its round trip on the rank that begins it. ``cv`` is standard deviation
+    over mean of the same samples. ``wrong`` counts wrong elements over all ranks; None when the check
+    was off.
     """
 
     timing: str
@@ -143,6 +154,7 @@ class Row:
     root: int | None
     in_place: bool
     world_size: int
+    ranks: tuple[int, ...] | None
     requested_bytes: int
     size_bytes: int
     count: int
@@ -254,4 +266,15 @@ def row_from_json(data: Any, *, where: str) -> Row:
     missing = [f for f in fields if f not in data]
     if missing:
         raise UsageError(f"lacks {', '.join(missing)}", where=where)
-    return Row(**data)
+    return Row(**{**data, "ranks": ranks_from_json(data["ranks"], where=where)})
+
+
+def ranks_from_json(data: Any, *, where: str) -> tuple[int, ...] | None:
+    """The ``ranks`` of a point, which JSON holds as a list. Raises UsageError."""
+    if data is None:
+        return None
+    if not isinstance(data, (list, tuple)) or not all(type(rank) is int for rank in data):
+        raise UsageError(
+            f"{data!r:.60}", where=f"{where}: ranks", expected="a list of ranks, or null"
+        )
+    return tuple(data)

@@ -128,5 +128,10 @@ def ring_shift(n: int, S: float) -> Schedule:
     return Schedule("send_recv", "ring_shift", n, S, (Phase("shift", _ring(n, S), min(1, n - 1)),))
 
 
+def one_message(S: float) -> Schedule:
+    """The first of two ranks sends S to the second."""
+    return Schedule("send", "one_message", 2, S, (Phase("send", (Flow(0, 1, S),), 1),))
+
+
 def _levels(n: int) -> int:
     return max(0, (n - 1).bit_length())

@@ -10,6 +10,7 @@ checked against the bytes that cross the loopback interface (n ranks, S bytes):
     broadcast       binomial tree of the whole buffer, no pipelining                   (n-1) S
     reduce          ring reduce-scatter, then every rank sends its part to the root    (n-1) S + S (n-1)/n
     send_recv       isend and irecv around the ring                                        n S
+    send            isend and irecv between two ranks                                        S
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) 
         "broadcast": lambda: algorithms.binomial_broadcast(n, S, root=root),
         "reduce": lambda: algorithms.ring_reduce_gather(n, S, chunks=segments, root=root),
         "send_recv": lambda: algorithms.ring_shift(n, S),
+        "send": lambda: algorithms.one_message(S),
     }
     return build[collective]()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.cost import nccl_constants as const
-from clusterlab.cost.algorithms import direct_all_to_all, ring_shift
+from clusterlab.cost.algorithms import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
 from clusterlab.cost.nccl import ALGORITHMS, Choice, choices
@@ -68,7 +68,7 @@ def _constants(choice: Choice, comm: Communicator) -> tuple[Constant, ...]:
 def _by_links(
     request: PredictRequest, name: str, comm: Communicator, groups: Sequence[Group]
 ) -> Estimate:
-    """all_to_all and send_recv: NCCL has no model for them."""
+    """all_to_all, send_recv and send: NCCL has no model for them."""
     schedules = [(_schedule(name, len(g.ranks), request.size_bytes), g) for g in groups]
     links = on_links(schedules, request.fabric, avoid=frozenset())
     simple = const.PROTOCOLS.index("simple")
@@ -89,6 +89,8 @@ def _by_links(
 
 
 def _schedule(name: str, n: int, size_bytes: float) -> Schedule:
+    if name == "send":
+        return one_message(size_bytes)
     if name == "all_to_all":
         return direct_all_to_all(n, size_bytes)
     return ring_shift(n, size_bytes)

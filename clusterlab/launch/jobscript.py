@@ -61,6 +61,12 @@ JOBS: tuple[JobTemplate, ...] = (
         torchrun=True,
     ),
     JobTemplate(
+        "pairs",
+        ("bench", "pairs"),
+        "pairs: latency and bandwidth between every two ranks, which names the slow link.",
+        "-b 64K -e 1M -f 4",
+    ),
+    JobTemplate(
         "doctor",
         ("doctor",),
         "What every rank really got: GPU, NUMA node, cores, NICs; and what is wrong with it.",

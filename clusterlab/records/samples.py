@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import SCHEMA_VERSION, Point
+from clusterlab.core.rows import SCHEMA_VERSION, Point, ranks_from_json
 from clusterlab.records.files import check_schema, storage_error
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
@@ -127,12 +127,15 @@ def _parse(member: bytes, *, where: str) -> PointSamples:
         raise UsageError("not a mapping", where=where)
     check_schema(data.get("schema_version"), SCHEMA_VERSION, where=where)
     fields = checked(data, PointSamples, where=where)
-    point = Point(**checked(fields["point"], Point, where=f"{where}: point"))
+    point = checked(fields["point"], Point, where=f"{where}: point")
+    ranks = ranks_from_json(point["ranks"], where=f"{where}: point")
     times_us = tuple(
         check_value(f"times_us[{i}]", t, (float,), where=where)
         for i, t in enumerate(fields["times_us"])
     )
-    return PointSamples(**{**fields, "point": point, "times_us": times_us})
+    return PointSamples(
+        **{**fields, "point": Point(**{**point, "ranks": ranks}), "times_us": times_us}
+    )
 
 
 def _end_of_last_member(path: Path) -> int:

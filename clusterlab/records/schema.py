@@ -33,6 +33,8 @@ def jsonable(row: Row) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -80,9 +80,13 @@ class Curve:
 
 
 def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
-    """``rows`` (one per point) as curves, in order of first measurement."""
+    """Those of ``rows`` (one per point) that all ranks took part in, as curves in order of first
+    measurement.
+    """
     groups: dict[tuple[str, str, str | None, int | None, int, str], dict[int, dict[bool, Row]]] = {}
     for row in rows:
+        if row.ranks is not None:
+            continue  # some ranks only: see pairs
         key = (row.collective, row.dtype, row.op, row.root, row.world_size, row.backend)
         groups.setdefault(key, {}).setdefault(row.requested_bytes, {})[row.in_place] = row
     return tuple(

@@ -16,17 +16,20 @@ from clusterlab.records.documents import (
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
 from clusterlab.verdict.compare import Comparison, compare
+from clusterlab.verdict.pairs import PairTable, pair_tables
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
-    sentences about what is missing or odd (unreadable lines, points measured twice, no end).
+    sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
+    are the tables of rows that pairs of ranks took part in.
     """
 
     run: RunDir
     rows: tuple[Row, ...]
     comparison: Comparison
+    pairs: tuple[PairTable, ...]
     placement: Placement | None
     fabric: FabricReference | None
     findings: tuple[Finding, ...]
@@ -42,6 +45,7 @@ def load(run: RunDir) -> ReportData:
         run=run,
         rows=latest.rows,
         comparison=comparison,
+        pairs=pair_tables(latest.rows),
         placement=read_placement(run.path),
         fabric=read_fabric(run.path),
         findings=read_findings(run.path),

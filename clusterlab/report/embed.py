@@ -74,6 +74,8 @@ def rows_csv(rows: Iterable[Row]) -> str:
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return value if value == "-Infinity" else f"'{value}"
     return value

@@ -16,6 +16,7 @@ from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.pairs_page import PairsView, pairs_view
 from clusterlab.report.text import plain
 from clusterlab.report.where import facts, rank_cells
 from clusterlab.verdict.compare import CollectiveSummary
@@ -88,6 +89,7 @@ class PageView:
     ranks: tuple[tuple[str, ...], ...]
     collectives: tuple[CollectiveView, ...]
     matrix: ErrorMatrix | None
+    pairs: PairsView | None
     command: str
     environment: str
     configuration: str
@@ -113,6 +115,7 @@ def page_view(data: ReportData) -> PageView:
         ranks=rank_cells(data.placement),
         collectives=_collectives(data),
         matrix=error_matrix(data.rows),
+        pairs=pairs_view(data.pairs, data.placement),
         command=_shell(first.command),
         environment=_environment(context.environment),
         configuration=json.dumps(info.configuration, indent=2),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Protocol, TextIO
 
+from clusterlab.core.pairs import between
 from clusterlab.core.rows import Point
 from clusterlab.core.sizes import human_size
 from clusterlab.report.text import plain
@@ -42,29 +43,31 @@ def open_progress(
 
 
 def describe(point: Point) -> str:
-    """A point in words: ``all_reduce float32 sum 4 KiB in place``."""
+    """A point in words: ``all_reduce float32 sum 4 KiB in place``, ``send float32 4 KiB rank 0 → 3``."""
     words = [point.collective, point.dtype, point.op or "", human_size(point.size_bytes)]
+    if point.ranks is not None:
+        words.append(f"rank {between(point.collective, point.ranks)}")
     return " ".join(w for w in words if w) + (" in place" if point.in_place else "")
 
 
 class PlainProgress:
-    """For logs: one line when a collective begins and at every tenth of the sweep, no more."""
+    """For logs: one line when a collective is met first and at every tenth of the sweep, no more."""
 
     def __init__(self, total: int, stdout: TextIO, stderr: TextIO) -> None:
         self._total = total
         self._stdout = stdout
         self._stderr = stderr
         self._finished = 0
-        self._collective = ""
+        self._met: set[str] = set()
 
     def line(self, text: str) -> None:
         """Print one line of the table on stdout, at once."""
         print(text, file=self._stdout, flush=True)
 
     def start(self, point: Point) -> None:
-        """Say so when another collective begins."""
-        if point.collective != self._collective:
-            self._collective = point.collective
+        """Say so when the point is the first of its collective."""
+        if point.collective not in self._met:
+            self._met.add(point.collective)
             self._say(f"{describe(point)} …")
 
     def done(self) -> None:

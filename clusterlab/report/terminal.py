@@ -10,8 +10,10 @@ from clusterlab.records.schema import jsonable
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.pairs import pair_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.compare import Comparison, comparison_to_json
+from clusterlab.verdict.pairs import pairs_to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +32,7 @@ _STYLES = {
 
 
 def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
-    """Print verdict, one table per curve, and the summary by collective, on ``file`` (stdout).
+    """Print verdict, one table per curve, summary by collective and pairs of ranks, on ``file`` (stdout).
 
     Colour only on a terminal; a pipe gets the same text, 100 columns wide.
     """
@@ -49,6 +51,8 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
         console.print(_curve_table(curve))
     if data.comparison.summaries:
         console.print(_summary_table(data.comparison))
+    for line in pair_lines(data.pairs, data.placement):
+        _print_line(console, line)
     _print_findings(console, data)
 
 
@@ -59,6 +63,7 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         "path": str(data.run.path),
         **comparison_to_json(data.comparison),
         "notes": list(data.notes),
+        "pairs": pairs_to_json(data.pairs),
         "findings": [f.to_json() for f in data.findings],
         "rows": [jsonable(row) for row in data.rows],
     }

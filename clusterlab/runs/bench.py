@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterlab.core.errors import UsageError
 from clusterlab.runs.directory import given_or_new_run
+from clusterlab.runs.pairs import resolve_pairs, wants_pairs
 from clusterlab.runs.plan import SweepConfig, resolve_config
 from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
@@ -28,6 +29,8 @@ def run_bench(request: BenchRequest) -> int:
 
 def name_of(config: SweepConfig) -> str:
     """What a run is called when nobody says."""
+    if config.of_pairs:
+        return "pairs"
     return config.collectives[0] if len(config.collectives) == 1 else "sweep"
 
 
@@ -42,6 +45,10 @@ def resolve(request: BenchRequest) -> SweepConfig:
         from clusterlab.launch.gpus import visible_gpus
 
         backend = "nccl" if visible_gpus() else "gloo"
+    if wants_pairs(request):
+        return resolve_pairs(request, backend)
+    if request.one_by_one:
+        raise UsageError("is for pairs of ranks", where="--one-by-one", expected="bench pairs")
     return resolve_config(
         collective_text=request.collective_text,
         begin=request.begin,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.pairs import between
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
@@ -59,12 +60,16 @@ def tell(run: RunDir) -> None:
 def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:
     """One line per row with wrong elements: where the first one is, expected and got."""
     return [
-        f"wrong data: {row.collective} {row.dtype} {row.op or ''} {row.size_bytes} B: {row.wrong} wrong "
+        f"wrong data: {row.collective} {row.dtype} {_variant(row)} {row.size_bytes} B: {row.wrong} wrong "
         f"elements, the first on rank {row.wrong_rank} at index {row.wrong_index}: "
         f"expected {row.wrong_expected!r}, got {row.wrong_got!r}"
         for row in rows
         if row.wrong
     ]
+
+
+def _variant(row: Row) -> str:
+    return row.op or (f"rank {between(row.collective, row.ranks)}" if row.ranks else "")
 
 
 def wrong_data_findings(rows: tuple[Row, ...]) -> tuple[Finding, ...]:

@@ -9,11 +9,18 @@ from typing import Any
 from clusterlab.core.collectives import COLLECTIVES, collective, collectives, reduce_ops
 from clusterlab.core.dtypes import DTYPES, dtypes
 from clusterlab.core.errors import UsageError
+from clusterlab.core.pairs import one_by_one, pair_steps, round_robin
 from clusterlab.core.rows import Point, make_point
 from clusterlab.core.sizes import format_size, parse_size, size_series
 
 DEFAULT_SIZES = {"gloo": ("1K", "16M"), "nccl": ("8", "8G")}
 """Where a sweep begins and ends when -b and -e are not given: what the transport is good for."""
+
+ALL_RANKS = "all"
+PAIRS = "pairs"
+PAIRS_ONE_BY_ONE = "pairs_one_by_one"
+PATTERNS = (ALL_RANKS, PAIRS, PAIRS_ONE_BY_ONE)
+"""Which ranks run together: all; every pair, disjoint ones at the same time; every pair alone."""
 
 Unsupported = Callable[[str, str, str | None], str | None]
 """(collective, dtype, op) to the reason why the backend cannot do it, or None."""
@@ -25,7 +32,8 @@ class SweepConfig:
 
     ``sizes_bytes`` are the sizes asked for, before padding. ``in_place`` lists the places measured, in
     order. ``chosen`` names what was typed rather than meant by ``all``: asking for what the backend
-    lacks is then an error, not a point left out.
+    lacks is then an error, not a point left out. ``pattern`` is one of PATTERNS; the collectives of
+    pairs are those of ``core.pairs.pair_steps``.
     """
 
     collectives: tuple[str, ...]
@@ -41,6 +49,12 @@ class SweepConfig:
     deadline_s: float
     fabric: str | None
     chosen: tuple[str, ...]
+    pattern: str = ALL_RANKS
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether pairs of ranks are measured, not all ranks together."""
+        return self.pattern in (PAIRS, PAIRS_ONE_BY_ONE)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for run.json."""
@@ -59,10 +73,18 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """The points of a sweep in the order they are measured, and what was left out."""
+    """The points of a sweep in the order they are measured, and what was left out.
 
-    points: tuple[Point, ...]
+    The points of one step are measured at the same time, on different ranks.
+    """
+
+    steps: tuple[tuple[Point, ...], ...]
     skipped: tuple[Skipped, ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All points, in order."""
+        return tuple(point for step in self.steps for point in step)
 
 
 def resolve_config(
@@ -141,6 +163,8 @@ def make_plan(config: SweepConfig, world_size: int, unsupported: Unsupported) ->
             where="-r",
             expected=f"0 to {world_size - 1}",
         )
+    if config.of_pairs:
+        return _pairs_plan(config, world_size)
     points: list[Point] = []
     skipped: list[Skipped] = []
     for name in config.collectives:
@@ -152,7 +176,15 @@ def make_plan(config: SweepConfig, world_size: int, unsupported: Unsupported) ->
                 else:
                     skipped.append(Skipped(name, element, op, reason))
     _refuse_what_was_named(config, points, skipped)
-    return SweepPlan(tuple(points), tuple(skipped))
+    return SweepPlan(tuple((point,) for point in points), tuple(skipped))
+
+
+def _pairs_plan(config: SweepConfig, world_size: int) -> SweepPlan:
+    """Both backends send any dtype between two ranks, so nothing is left out."""
+    if world_size < 2:
+        raise UsageError(f"{world_size} rank", where="--ranks", expected="at least 2 for a pair")
+    rounds = round_robin if config.pattern == PAIRS else one_by_one
+    return SweepPlan(pair_steps(rounds(world_size), config.sizes_bytes, config.dtypes), ())
 
 
 def _points(

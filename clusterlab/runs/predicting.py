@@ -11,12 +11,15 @@ from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.predict import as_predicted, predict
-from clusterlab.cost.types import PredictRequest, one_group
+from clusterlab.cost.types import PredictRequest
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import matching_design, place_like
+
+_MESSAGES = {"ping_pong": "send"}
+"""Half of a round trip is one message."""
 
 THIS_HOST = "host"
 """The fabric of ranks that share one host's cores: built from the host itself, not from a file."""
@@ -95,18 +98,35 @@ def _design_of(observed: Placement) -> str | None:
     return matching_design(observed.ranks[0].gpu_name or "", len(observed.hosts), per_host)
 
 
+def pairs_note(model: Model) -> str | None:
+    """Why pairs are not predicted where all ranks are; None when they are."""
+    if not _lacks_pairs(model):
+        return None
+    return "pairs of ranks on one host's cores are not predicted: its constants hold for all ranks at once"
+
+
+def _lacks_pairs(model: Model) -> bool:
+    return model.fabric is not None and model.fabric.origin == "this host"
+
+
 def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predicted]:
-    """What each point should take; empty without a fabric."""
+    """What each point should take; empty without a fabric.
+
+    A point of some ranks is predicted as if they were alone on the fabric. Left out where that is not
+    known: the host's constants were measured with all ranks busy.
+    """
     if model.fabric is None or model.on_fabric is None:
         return {}
-    groups = one_group(model.on_fabric)
+    ranks = model.on_fabric.ranks
     return {
         point: as_predicted(
             predict(
                 PredictRequest(
                     fabric=model.fabric,
-                    groups=groups,
-                    collective=point.collective,
+                    groups=(tuple(ranks[r] for r in point.ranks),)
+                    if point.ranks is not None
+                    else (ranks,),
+                    collective=_MESSAGES.get(point.collective, point.collective),
                     size_bytes=point.size_bytes,
                     dtype=point.dtype,
                     op=point.op,
@@ -118,4 +138,5 @@ def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predict
             )
         )
         for point in points
+        if point.ranks is None or not _lacks_pairs(model)
     }

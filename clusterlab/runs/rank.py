@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.pairs import measure_pairs
 from clusterlab.bench.runner import measure_points
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
@@ -18,14 +19,17 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
+from clusterlab.records.store import latest_rows
 from clusterlab.report.nccl_table import TableWriter, preamble
+from clusterlab.report.pairs import pair_lines
 from clusterlab.report.progress import Progress, open_progress
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.plan import SweepPlan, make_plan
-from clusterlab.runs.predicting import choose_model, predict_points
+from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
 from clusterlab.runs.resolved import note_skipped, unsupported_by
 from clusterlab.runs.session_calibration import agreed_calibration
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
+from clusterlab.verdict.pairs import pair_tables
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -57,22 +61,25 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     )
     whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
     init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
-    calibration = agreed_calibration(identity, store, config)
+    # No pair is predicted from the host's constants, see predicting.
+    calibration = None if config.of_pairs else agreed_calibration(identity, store, config)
     opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))
     run = opened.run if opened else open_run(job.run_path)
-    points = _unfinished(plan.points, run)
+    steps = _unfinished(plan, run)
+    points = [point for step in steps for point in step]
     try:
         with ExitStack() as stack:
             samples = stack.enter_context(run.samples_writer(identity.rank))
             keep = stack.enter_context(_Keeper(job, opened, points)) if opened else None
-            measure_points(
-                identity,
-                points,
-                job.options,
-                keep.take if keep else _nothing,
-                store=store,
-                on_samples=samples.append,
-            )
+            take = keep.take if keep else _nothing
+            if config.of_pairs:
+                measure_pairs(
+                    identity, steps, job.options, take, store=store, on_samples=samples.append
+                )
+            else:
+                measure_points(
+                    identity, points, job.options, take, store=store, on_samples=samples.append
+                )
             return ExitCode.FINDING if keep and keep.wrong else ExitCode.OK
     finally:
         # Not after a failure: destroying a group whose peers are gone can block.
@@ -116,8 +123,9 @@ def _open(
     note_skipped(plan.skipped)
     placement = whereabouts.placement
     model = choose_model(placement, config.backend, config.fabric, calibration)
-    if model.note:
-        print(f"clusterlab: {model.note}", file=sys.stderr)
+    for note in (model.note, pairs_note(model) if config.of_pairs else None):
+        if note:
+            print(f"clusterlab: {note}", file=sys.stderr)
     predicted = predict_points(plan.points, model)
     run = start_attempt(
         open_run(job.run_path),
@@ -128,9 +136,12 @@ def _open(
     return _Opened(run, predicted, whereabouts)
 
 
-def _unfinished(points: Sequence[Point], run: RunDir) -> list[Point]:
+def _unfinished(plan: SweepPlan, run: RunDir) -> list[tuple[Point, ...]]:
+    """The steps that lack a row. One that an end cut through is measured whole again: its points belong
+    together.
+    """
     done = {row.point for row in run.records().rows} if run.attempt > 1 else set()
-    return [p for p in points if p not in done]
+    return [step for step in plan.steps if not done.issuperset(step)]
 
 
 def _group_timeout_s(job: SweepJob) -> float:
@@ -191,6 +202,8 @@ class _Keeper:
         output, where = self._job.output, self._opened.whereabouts
         if output.as_json:
             return lambda row: progress.line(json.dumps(row_to_json(row))), lambda: None
+        if self._job.config.of_pairs:
+            return lambda _row: None, self._show_pairs
         table = TableWriter(
             progress.line,
             strict=output.strict,
@@ -200,3 +213,9 @@ class _Keeper:
             ),
         )
         return table.add, table.finish
+
+    def _show_pairs(self) -> None:
+        """Pairs mean something only beside each other: all of the run's, once, at the end."""
+        rows = latest_rows(self._opened.run.records().rows).rows
+        for line in pair_lines(pair_tables(rows), self._opened.whereabouts.placement):
+            self._progress.line(line)

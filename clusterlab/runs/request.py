@@ -29,3 +29,4 @@ class BenchRequest:
     as_json: bool
     strict_table: bool
     corrupt: str | None
+    one_by_one: bool = False

@@ -35,7 +35,8 @@ class CollectiveSummary:
     Errors are relative times, (predicted - measured) / measured: positive, the model is pessimistic.
     ``median_error`` and ``p90_error`` are of absolute errors, ``bias`` is the median of signed ones;
     None without a prediction. ``counts`` says how many points got which verdict. ``wrong`` counts wrong
-    elements, ``unchecked`` points whose data was not checked.
+    elements, ``unchecked`` points whose data was not checked. ``of_some_ranks``: its points are those
+    that only some ranks took part in, pairs for one.
     """
 
     collective: str
@@ -49,13 +50,19 @@ class CollectiveSummary:
     worst: Worst | None
     counts: dict[Verdict, int]
     judged: Judged
+    of_some_ranks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A whole run: its collectives in order of first measurement, and what can be said of all of them."""
+    """A whole run: its collectives in order of first measurement, and what can be said of all of them.
+
+    ``partial`` are the summaries of points that only some ranks took part in: kept apart, since a pair's
+    figures say nothing of a collective of all ranks.
+    """
 
     summaries: tuple[CollectiveSummary, ...]
+    partial: tuple[CollectiveSummary, ...]
     judged: Judged
     counts: dict[Verdict, int]
     points: int
@@ -77,24 +84,29 @@ def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Compar
     With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass.
     """
     rows = list(rows)
-    groups: dict[str, list[Row]] = {}
+    groups: dict[tuple[bool, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault(row.collective, []).append(row)
+        groups.setdefault((row.ranks is not None, row.collective), []).append(row)
     significance = SIGNIFICANCE / max(1, len(groups))  # Bonferroni: one test per collective
-    summaries = tuple(_summary(name, group, significance) for name, group in groups.items())
-    points = sum(s.points for s in summaries)
-    missing = max(0, planned_points - points) if planned_points is not None else 0
+    everything = tuple(
+        _summary(name, group, significance, of_some_ranks=some)
+        for (some, name), group in groups.items()
+    )
+    missing = max(0, planned_points - len(rows)) if planned_points is not None else 0
     return Comparison(
-        summaries=summaries,
-        judged=_judge_run(rows, summaries, missing),
-        counts=_add_counts(s.counts for s in summaries),
-        points=points,
-        wrong=sum(s.wrong for s in summaries),
-        unchecked=sum(s.unchecked for s in summaries),
+        summaries=tuple(s for s in everything if not s.of_some_ranks),
+        partial=tuple(s for s in everything if s.of_some_ranks),
+        judged=_judge_run(rows, everything, missing),
+        counts=_add_counts(s.counts for s in everything),
+        points=len(rows),
+        wrong=sum(s.wrong for s in everything),
+        unchecked=sum(s.unchecked for s in everything),
     )
 
 
-def _summary(name: str, rows: Sequence[Row], significance: float) -> CollectiveSummary:
+def _summary(
+    name: str, rows: Sequence[Row], significance: float, *, of_some_ranks: bool
+) -> CollectiveSummary:
     judged = [judge_row(row) for row in rows]
     counts = {verdict: sum(j.verdict == verdict for j in judged) for verdict in Verdict}
     errors = [(e, row) for row in rows if (e := signed_error(row)) is not None]
@@ -112,6 +124,7 @@ def _summary(name: str, rows: Sequence[Row], significance: float) -> CollectiveS
         worst=Worst(worst[1], worst[0]) if worst else None,
         counts=counts,
         judged=_judge_group(rows, judged, counts, significance),
+        of_some_ranks=of_some_ranks,
     )
 
 
@@ -175,7 +188,10 @@ def _judge_run(rows: Sequence[Row], summaries: Sequence[CollectiveSummary], miss
 
 
 def _named(summaries: Sequence[CollectiveSummary]) -> str:
-    return "; ".join(f"{s.collective}: {s.judged.reason}" for s in summaries)
+    return "; ".join(
+        f"{s.collective}{' of some ranks' if s.of_some_ranks else ''}: {s.judged.reason}"
+        for s in summaries
+    )
 
 
 def _add_counts(parts: Iterable[dict[Verdict, int]]) -> dict[Verdict, int]:
@@ -200,6 +216,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
         "unchecked": comparison.unchecked,
         "counts": {v.value: n for v, n in comparison.counts.items()},
         "collectives": [_summary_to_json(s) for s in comparison.summaries],
+        "of_some_ranks": [_summary_to_json(s) for s in comparison.partial],
     }
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from clusterlab.bench.buffers import Arena, Buffers
 from clusterlab.bench.check import (
     _check_rank,
-    _corrupt,
     checkable,
     compare,
+    corrupt_element,
     expected_segments,
     fill,
     reset,
@@ -79,7 +79,7 @@ def test_one_corrupted_element_is_counted_and_named(name, size, dtype, n, draw):
     rank = 0  # the root, which receives in every collective
     index = draw.draw(st.integers(0, ranks[rank].recv.numel() - 1))
     right = float(ranks[rank].recv[index])
-    _corrupt(ranks[rank].recv, index)
+    corrupt_element(ranks[rank].recv, index)
     wrong, first, expected, got = _check_rank(point, ranks[rank].recv, rank)
     assert (wrong, first, expected) == (1, index, right)
     assert got == float(ranks[rank].recv[index]) != right

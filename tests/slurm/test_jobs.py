@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,16 @@ def test_the_main_job_runs_by_sbatch_on_two_nodes_as_it_is(small_lab: Lab, tmp_p
 def test_every_other_sweep_runs_by_sbatch(small_lab: Lab, tmp_path: Path, name: str) -> None:
     job = submit(small_lab, tmp_path / "job", name, *TINY, options=SMALL, **TWO_EACH)
     check_sweep(job, SWEEPS[name], 4)
+
+
+def test_every_pair_of_ranks_is_measured_by_sbatch(small_lab: Lab, tmp_path: Path) -> None:
+    job = submit(small_lab, tmp_path / "job", "pairs", *TINY, options=SMALL, **TWO_EACH)
+    assert job.exit_code() == 0, job.output()
+    rows = job.rows()
+    assert len(rows) == job.run_dir().info.planned_points == 6 * (1 + 3 * 3)
+    assert {r.ranks for r in rows if r.collective == "send"} == set(permutations(range(4), 2))
+    assert all(r.wrong == 0 and r.predicted_time_us for r in rows)
+    assert re.search(r"latency \(us\).* \(n[01]\) ↔ [0-3] \(n[01]\)", job.output())
 
 
 def test_torchrun_in_sbatch_runs_the_same_sweep(small_lab: Lab, tmp_path: Path) -> None:
