@@ -111,10 +111,9 @@ def measure(request: BenchRequest) -> None:
     Returns when all is well; otherwise ends the process with bench's exit code, which submitit lets
     pass, so that Slurm's record of the job tells how it ended.
     """
+    # submitit's handlers would let a rank outlive scancel.
     for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(
-            number, signal.SIG_DFL
-        )  # submitit's handlers would let a rank outlive scancel
+        signal.signal(number, signal.SIG_DFL)
     try:
         code = run_bench(request)
     except ClusterlabError as error:

@@ -147,6 +147,10 @@ def test_a_silent_slurm_is_waited_for_and_given_up_in_the_end(
     silent = SilentError("no answer")
     assert wait(run, job, Slurm(*[(None, silent)] * 9, (None, state("FAILED")))) is not None
     assert capsys.readouterr().err.count("does not answer") == 1
+    now_and_then = [(None, silent), (None, state("RUNNING"))] * 500
+    slurm = Slurm(*now_and_then, (None, state("FAILED")))
+    assert wait(run, job, slurm) is not None
+    assert slurm.time_s > SILENCE_S
     endless = Slurm(*[(None, silent)] * 10_000)
     with pytest.raises(DeadlineError, match="may be running; wait for it: clusterlab follow"):
         wait(run, job, endless)
