@@ -226,7 +226,8 @@ def _what_was_said(job: SubmittedJob, end: JobEnd) -> list[str]:
     """The last lines of the log that tells why, for people."""
     lines: list[str] = []
     if end.rank is not None:
-        lines = Tail(job.stderr(end.rank)).lines()
+        # what all ranks were told alike, rank 0 alone has printed
+        lines = Tail(job.stderr(end.rank)).lines() or Tail(job.stderr(0)).lines()
     elif end.see_batch_log:
         lines = _last_start(job.batch_log).splitlines()[1:]
     return [line for line in lines if line.strip()][-3:]

@@ -231,10 +231,12 @@ def test_a_run_whose_rank_0_died_is_ended_for_it(
     assert run.report_path.exists()
 
 
+@pytest.mark.parametrize("first", ["tasks 0-1", "task 1"])
 def test_a_rank_that_failed_by_itself_is_quoted(
-    run: RunDir, job: SubmittedJob, ended: End, capsys: pytest.CaptureFixture[str]
+    run: RunDir, job: SubmittedJob, ended: End, capsys: pytest.CaptureFixture[str], first: str
 ) -> None:
-    job.batch_log.write_text("srun: error: n0: tasks 0-1: Exited with exit code 1\n")
+    job.batch_log.write_text(f"srun: error: n0: {first}: Exited with exit code 1\n")
+    job.stderr(1).write_text("")  # a refusal that concerns all is printed by rank 0 alone
     job.stderr(0).write_text("a\nb\nc\nclusterlab: rank 0 on n0: two ranks on GPU 0\n")
     ended(state("FAILED"))
     assert follow(run, job) == 1
