@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterlab.core.errors import UsageError
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.estimate import Estimate, Group, OnLinks, on_links
 from clusterlab.cost.gloo import gloo_schedule
 from clusterlab.cost.gloo_host import constants_used, host_time
-from clusterlab.cost.types import Interval, PredictRequest
+from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routes import ACCELERATOR_LINKS
 
 
@@ -45,7 +44,7 @@ def gloo_estimate(
 
 def _links_only(request: PredictRequest, algorithm: str, n: int, links: OnLinks) -> Estimate:
     if links.busiest is None and n > 1:
-        raise UsageError(
+        raise NoFigureError(
             "no bandwidth is known between the ranks",
             where=f"fabric {request.fabric.name}",
             expected="figures for its links, or a calibration of this host",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 Issue = Literal["eager", "graph", "library"]
 """How calls are issued: torch call by call, captured in a graph, or the library called directly (as
 nccl-tests does). Below about 1 MiB an eager loop measures the host's launch cost, not the fabric."""
+
+
+class NoFigureError(UsageError):
+    """The fabric says nothing from which a time between these ranks could be had."""
 
 
 @dataclass(frozen=True, slots=True)

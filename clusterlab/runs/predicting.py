@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterlab.core.placement import Placement
+from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.predict import as_predicted, predict
-from clusterlab.cost.types import PredictRequest
+from clusterlab.cost.types import NoFigureError, PredictRequest
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
@@ -98,45 +99,57 @@ def _design_of(observed: Placement) -> str | None:
     return matching_design(observed.ranks[0].gpu_name or "", len(observed.hosts), per_host)
 
 
-def pairs_note(model: Model) -> str | None:
-    """Why pairs are not predicted where all ranks are; None when they are."""
-    if not _lacks_pairs(model):
+def pairs_note(
+    points: Sequence[Point], predicted: Mapping[Point, Predicted], model: Model
+) -> str | None:
+    """Why some pairs of ranks have no prediction; None when all do, or none could on any fabric."""
+    missing = {p.ranks for p in points if p.ranks is not None and p not in predicted}
+    if not missing or model.fabric is None:
         return None
-    return "pairs of ranks on one host's cores are not predicted: its constants hold for all ranks at once"
+    ways = f"{len(missing)} pairs of ranks (each way counted)"
+    if _one_host(model):
+        return f"{ways} not predicted: the constants of one host's cores hold for all ranks at once"
+    return f"{ways} not predicted: {model.fabric.name} has no bandwidth between them"
 
 
-def _lacks_pairs(model: Model) -> bool:
+def _one_host(model: Model) -> bool:
     return model.fabric is not None and model.fabric.origin == "this host"
 
 
 def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predicted]:
-    """What each point should take; empty without a fabric.
+    """What each point should take; empty without a fabric. Raises UsageError as ``predict`` does.
 
-    A point of some ranks is predicted as if they were alone on the fabric. Left out where that is not
-    known: the host's constants were measured with all ranks busy.
+    A point of some ranks is predicted as if they were alone on the fabric. It is left out where that is
+    not known: on this host, whose constants were measured with all ranks busy, and where the fabric has
+    no figure for the links between them.
     """
     if model.fabric is None or model.on_fabric is None:
         return {}
     ranks = model.on_fabric.ranks
-    return {
-        point: as_predicted(
-            predict(
-                PredictRequest(
-                    fabric=model.fabric,
-                    groups=(tuple(ranks[r] for r in point.ranks),)
-                    if point.ranks is not None
-                    else (ranks,),
-                    collective=_MESSAGES.get(point.collective, point.collective),
-                    size_bytes=point.size_bytes,
-                    dtype=point.dtype,
-                    op=point.op,
-                    root=point.root,
-                    in_place=point.in_place,
-                    backend=model.backend,
-                    calibration=model.calibration,
-                )
-            )
-        )
-        for point in points
-        if point.ranks is None or not _lacks_pairs(model)
-    }
+    predicted: dict[Point, Predicted] = {}
+    for point in points:
+        if point.ranks is None:
+            predicted[point] = _predict(point, ranks, model.fabric, model)
+        elif not _one_host(model):
+            pair = tuple(ranks[r] for r in point.ranks)
+            with suppress(NoFigureError):
+                predicted[point] = _predict(point, pair, model.fabric, model)
+    return predicted
+
+
+def _predict(
+    point: Point, group: tuple[RankPlacement, ...], fabric: Fabric, model: Model
+) -> Predicted:
+    request = PredictRequest(
+        fabric=fabric,
+        groups=(group,),
+        collective=_MESSAGES.get(point.collective, point.collective),
+        size_bytes=point.size_bytes,
+        dtype=point.dtype,
+        op=point.op,
+        root=point.root,
+        in_place=point.in_place,
+        backend=model.backend,
+        calibration=model.calibration,
+    )
+    return as_predicted(predict(request))

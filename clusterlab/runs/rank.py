@@ -123,10 +123,10 @@ def _open(
     note_skipped(plan.skipped)
     placement = whereabouts.placement
     model = choose_model(placement, config.backend, config.fabric, calibration)
-    for note in (model.note, pairs_note(model) if config.of_pairs else None):
+    predicted = predict_points(plan.points, model)
+    for note in (model.note, pairs_note(plan.points, predicted, model)):
         if note:
             print(f"clusterlab: {note}", file=sys.stderr)
-    predicted = predict_points(plan.points, model)
     run = start_attempt(
         open_run(job.run_path),
         configuration={**config.to_json(), "world_size": placement.world_size},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -87,10 +88,21 @@ def test_a_pair_across_nodes_is_predicted_slower_than_one_within() -> None:
     assert all(v.time_us >= v.bound_time_us for v in found.values())
 
 
-def test_pairs_on_one_hosts_cores_are_not_predicted() -> None:
-    assert predictions("host", local_placement(4, "here"), "gloo") == {}
-    model = choose_model(local_placement(4, "here"), "gloo", None, None)
-    assert "not predicted" in (pairs_note(model) or "")
+def test_pairs_without_a_figure_are_not_predicted_and_said() -> None:
+    here = local_placement(4, "here")
+    assert predictions("host", here, "gloo") == {}
+    model, points = choose_model(here, "gloo", "host", None), plan(resolve(TYPED), 4).points
+    assert "12 pairs of ranks (each way counted) not predicted" in str(
+        pairs_note(points, {}, model)
+    )
+    # The simulated nodes are links with figures, what is inside one is memory without.
+    nodes = Placement(tuple(RankPlacement(r, f"n{r // 2}", r % 2) for r in range(4)))
+    found = predictions("lab-2x4", nodes, "gloo")
+    assert {p.ranks for p in found} == {
+        (a, b) for a, b in permutations(range(4), 2) if (a < 2) != (b < 2)
+    }
+    lab = choose_model(nodes, "gloo", "lab-2x4", None)
+    assert "lab-2x4 has no bandwidth between them" in str(pairs_note(points, found, lab))
 
 
 @pytest.mark.ranks
