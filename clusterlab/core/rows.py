@@ -211,7 +211,8 @@ def make_row(
     algbw = algbw_GBps(point.size_bytes, measured.time_us_loop)
     first = measured.first_wrong
     p = predicted
-    busbw_predicted = algbw_GBps(point.size_bytes, p.time_us) * factor if p else None
+    # One rank alone may have nothing to do: a time of 0 has no bandwidth.
+    timed = p is not None and p.time_us > 0
     return Row(
         **dataclasses.asdict(point),
         backend=backend,
@@ -235,14 +236,16 @@ def make_row(
         predicted_low_us=p.low_us if p else None,
         predicted_high_us=p.high_us if p else None,
         predicted_coverage=p.coverage if p else None,
-        predicted_busbw_GBps=busbw_predicted,
+        predicted_busbw_GBps=(
+            algbw_GBps(point.size_bytes, p.time_us) * factor if p and timed else None
+        ),
         bound_time_us=p.bound_time_us if p else None,
         bound_busbw_GBps=(
             algbw_GBps(point.size_bytes, p.bound_time_us) * factor
             if p and p.bound_time_us > 0
             else None
         ),
-        ratio=p.time_us / measured.time_us_loop if p else None,
+        ratio=p.time_us / measured.time_us_loop if p and timed else None,
         algorithm=p.algorithm if p else None,
         protocol=p.protocol if p else None,
         bottleneck=p.bottleneck if p else None,

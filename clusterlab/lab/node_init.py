@@ -81,6 +81,8 @@ def main() -> None:
         isolate(layout, spec, setup, name)
     if not wait_until(layout.controller_ready.exists, timeout_s=_CONTROLLER_S, step_s=0.01):
         raise ClusterlabError(f"slurmctld was not ready after {_CONTROLLER_S:g} s", where=name)
+    for left in layout.node_spool(name).glob("stepd.*"):
+        left.unlink()  # sockets of steps that lost their node: a requeued job would find them in use
     command = ["slurmd", "-D", "-N", name]
     environment = render.slurmd_environment(spec, setup, layout, name)
     slurmd = spawn(

@@ -53,6 +53,12 @@ def test_without_a_prediction_nothing_is_invented() -> None:
     assert row.ratio is row.predicted_busbw_GBps is row.bound_busbw_GBps is None
 
 
+def test_a_prediction_of_no_time_has_no_bandwidth() -> None:
+    row = a_row(n=1, predicted=Predicted(0.0, 0.0, "none", None, "nothing", None, None, "x"))
+    assert row.predicted_time_us == 0
+    assert row.ratio is row.predicted_busbw_GBps is row.bound_busbw_GBps is None
+
+
 def test_the_first_wrong_element_is_kept() -> None:
     wrong = Measurement(
         "eager", 20, 5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 3, WrongElement(5, 17, 36.0, 35.0)
