@@ -73,6 +73,27 @@ def choices(
     return sorted(table, key=lambda choice: choice.time_us)
 
 
+def least_us(
+    collective: str, size_bytes: float, comm: Communicator, overrides: Mapping[str, str]
+) -> float:
+    """The longest time that any smaller size takes: a larger one takes no less.
+
+    NCCL's tree correction steps up with size, so its own estimates fall by up to a fifth there. They
+    decide what is chosen; they are not what a larger buffer takes.
+    """
+    if "tree" not in ALGORITHMS[collective]:
+        return 0.0
+    edges = [64 * 2**k for k in range(1, len(const.TREE_CORRECTION["simple"]) + 1)]
+    return max(
+        (
+            choices(collective, edge * (1 - 1e-12), comm, overrides)[0].time_us
+            for edge in edges
+            if edge <= size_bytes
+        ),
+        default=0.0,
+    )
+
+
 def _allowed(text: str | None, names: tuple[str, ...], variable: str) -> tuple[str, ...]:
     """NCCL's grammar: a comma-separated list, or ^ and a list of what not to use; any case."""
     if not text:

@@ -8,7 +8,7 @@ from clusterlab.cost import nccl_constants as const
 from clusterlab.cost.algorithms import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
-from clusterlab.cost.nccl import ALGORITHMS, Choice, choices
+from clusterlab.cost.nccl import ALGORITHMS, Choice, choices, least_us
 from clusterlab.cost.nccl_graph import Communicator, communicator
 from clusterlab.cost.schedule import Schedule
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
@@ -36,8 +36,9 @@ def _chosen(request: PredictRequest, name: str, comm: Communicator) -> Estimate:
     ranked = choices(name, request.size_bytes, comm, request.overrides)
     best = ranked[0]
     transfer_us = request.size_bytes / (best.algbw_GBps * 1e3)
+    smaller_us = least_us(name, request.size_bytes, comm, request.overrides)
     return Estimate(
-        time_us=best.time_us,
+        time_us=max(best.time_us, smaller_us),
         algorithm=best.algorithm,
         protocol=best.protocol,
         bottleneck=_bottleneck(comm) if transfer_us > best.latency_us else "latency of the steps",
