@@ -157,3 +157,19 @@ def test_gpus_without_nvlink_use_pcie() -> None:
     comm = comm_on(pcie_only, 2)
     assert comm.intra == "pcie"
     assert comm.channels * comm.ring_GBps <= 48
+
+
+def test_no_step_of_nccl_s_tree_correction_makes_a_larger_buffer_faster() -> None:
+    fabric = load_fabric("dgx-h100-2node")
+    comm = comm_on(fabric, 16)
+    dips = 0
+    for k in range(10, 32):
+        sizes = (2**k - 1, 2**k)
+        raw = [choices("all_reduce", size, comm, {})[0].time_us for size in sizes]
+        dips += raw[1] < raw[0]
+        told = [
+            predict(request(fabric, 16, "all_reduce", s, backend="nccl", issue="graph")).time_us
+            for s in sizes
+        ]
+        assert told[1] >= told[0]
+    assert dips  # NCCL's own estimates do fall
