@@ -25,6 +25,12 @@ run_step() {
   return "$rc"
 }
 
+# What the code of an srun says of its ranks: 4 where it is the signal by which srun ended one.
+step_code() {
+  [ "$1" -le 128 ] || return 4
+  return "$1"
+}
+
 every_node_answers() {
   timeout 30 srun --overlap --ntasks-per-node=1 --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" true
 }

@@ -159,7 +159,13 @@ def _slurm_part(job: JobTemplate, site: Site) -> str:
     srun = _torchrun_step(job, site) if job.torchrun else _pmix_step(job, site)
     tasks = "tasks=${RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}"
     if not job.measures:
-        return f"{modules}{tasks}\n{srun}\nexit $?\n"
+        return f"""\
+{modules}{tasks}
+source "$("$CLUSTERLAB" path slurm)/step.sh"
+{srun}
+step_code $? # a rank that never came is ended by --wait
+exit $?
+"""
     return f"""\
 {modules}{tasks}
 CLUSTERLAB_RUN_DIR=$("$CLUSTERLAB" runs create --name {job.name} --job "$SLURM_JOB_ID") || exit

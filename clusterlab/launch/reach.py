@@ -61,21 +61,21 @@ def _by_pmix(
     pmix.commit(timeout_s=timeout_s)
     if identity.rank == 0:
         return Meeting(store, served_here=True)
-    leader = 0
+    leader, stand_in = 0, None
     if pmix.absent([0], ADDRESS_KEY, wait_s=timeout_s) != []:
         everyone = range(identity.world_size)
         absent = pmix.absent(everyone, ADDRESS_KEY, wait_s=_PROBE_S)
         if absent is None:
             raise DeadlineError(f"rank 0 did not arrive within {timeout_s:g} s", where="launch")
-        leader = min(set(everyone) - set(absent), default=identity.rank)
+        leader = stand_in = min(set(everyone) - set(absent), default=identity.rank)
     if leader == identity.rank:
-        return Meeting(store, served_here=True)
+        return Meeting(store, served_here=True, stand_in=stand_in)
     text = pmix.get(leader, ADDRESS_KEY, timeout_s=_PROBE_S)
     if not isinstance(text, bytes):
         raise DeadlineError(f"rank {leader} published no {ADDRESS_KEY}", where="PMIx")
     where = f"PMIx {ADDRESS_KEY} of rank {leader}"
     address = parse_address(text.decode("utf-8", "replace"), where=where)
-    return Meeting(reach_store(address, _STORE_S), served_here=False)
+    return Meeting(reach_store(address, _STORE_S), served_here=False, stand_in=stand_in)
 
 
 def _by_second_meeting_point(identity: RankIdentity, step: str, environ: Environ) -> Meeting:
@@ -90,5 +90,5 @@ def _by_second_meeting_point(identity: RankIdentity, step: str, environ: Environ
     for rank in range(identity.rank):
         with suppress(DeadlineError):  # not there
             address = find_store(f"{step} {rank}", hosts, timeout_s=0.0)
-            return Meeting(reach_store(address, _STORE_S), False, point)
-    return Meeting(store, True, point)
+            return Meeting(reach_store(address, _STORE_S), False, point, stand_in=rank)
+    return Meeting(store, True, point, stand_in=identity.rank)

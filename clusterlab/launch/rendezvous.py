@@ -76,11 +76,15 @@ def open_store(
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A store that all ranks reached; ``served_here``: by this process, which must leave last."""
+    """A store that all ranks reached; ``served_here``: by this process, which must leave last.
+
+    ``stand_in`` is the rank that serves it because the one that should is missing.
+    """
 
     store: Store
     served_here: bool
     meeting_point: MeetingPoint | None = None
+    stand_in: int | None = None
 
 
 def meet(

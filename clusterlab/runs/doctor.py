@@ -21,7 +21,8 @@ from clusterlab.launch.join import Arrival, arrive
 from clusterlab.launch.reach import reach
 from clusterlab.launch.roll_call import Record, report_call
 
-_LEAST_S = 5.0
+_LEAST_S = 3.0
+"""What is left for joining at least, however late the rank found the store."""
 _RANK_VARIABLES = ("PMIX_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "RANK")
 
 
@@ -66,6 +67,8 @@ def _join(arrival: Arrival, look: Look, end: float, options: DoctorOptions) -> i
         "doctor",
         look.to_json(),
         report,
+        served_here=meeting.served_here,
+        reporter=meeting.stand_in or 0,
         timeout_s=max(_LEAST_S, end - time.monotonic()),
     )
     if meeting.meeting_point is not None:
