@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +20,17 @@ from tests.launch.fake_pmix import FakePmixClient, FakePmixServer
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SKEW_S", 0.5)
+    monkeypatch.setattr(module, "_PROBE_S", 0.5)
+
+
+class PatientClient(FakePmixClient):
+    """Waits for the others as the real client does."""
+
+    def absent(self, ranks: Iterable[int], key: str, *, wait_s: float) -> list[int] | None:
+        end, ranks = time.monotonic() + wait_s, list(ranks)
+        while (missing := super().absent(ranks, key, wait_s=0)) and time.monotonic() < end:
+            time.sleep(0.01)
+        return missing
 
 
 def run_ranks(ranks: Sequence[int], world_size: int, *, pmix: bool) -> dict[int, Any]:
@@ -29,7 +41,7 @@ def run_ranks(ranks: Sequence[int], world_size: int, *, pmix: bool) -> dict[int,
 
     def one(rank: int) -> None:
         identity = RankIdentity(rank, world_size, rank, world_size, 0, "localhost", "slurm")
-        client = FakePmixClient(server, rank) if pmix else None
+        client = PatientClient(server, rank) if pmix else None
         try:
             results[rank] = reach(identity, pmix=client, environ=environ, timeout_s=0.5)
         except ClusterlabError as error:
@@ -62,9 +74,6 @@ def test_without_pmix_the_lowest_that_came_stands_in_for_the_first_process() -> 
 
 
 def test_by_pmix_the_lowest_that_came_stands_in_for_rank_0() -> None:
-    server = FakePmixServer(4)
-    for early in (2, 3):  # committed before the others ask
-        FakePmixClient(server, early).put("x", b"")
     results = run_ranks([1, 2, 3], 4, pmix=True)
     meet_at(results, server=1)
 
