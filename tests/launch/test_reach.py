@@ -19,7 +19,9 @@ from tests.launch.fake_pmix import FakePmixClient, FakePmixServer
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SKEW_S", 0.5)
+    import torch.distributed  # noqa: F401  (not while ranks wait for each other)
+
+    monkeypatch.setattr(module, "_SKEW_S", 1.0)
     monkeypatch.setattr(module, "_PROBE_S", 0.5)
 
 
@@ -43,7 +45,7 @@ def run_ranks(ranks: Sequence[int], world_size: int, *, pmix: bool) -> dict[int,
         identity = RankIdentity(rank, world_size, rank, world_size, 0, "localhost", "slurm")
         client = PatientClient(server, rank) if pmix else None
         try:
-            results[rank] = reach(identity, pmix=client, environ=environ, timeout_s=0.5)
+            results[rank] = reach(identity, pmix=client, environ=environ, timeout_s=1.0)
         except ClusterlabError as error:
             results[rank] = error
 
