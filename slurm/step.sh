@@ -18,6 +18,11 @@ run_step() {
   [ -z "$stopped" ] || return "$rc"
   # srun reports the signal by which it ended the others when a rank died.
   [ "$rc" -le 128 ] || rc=4
+  # srun has been seen to return 0 for a step that was aborted before its tasks ran.
+  if [ "$rc" -eq 0 ] && [ -n "${CLUSTERLAB_RUN_DIR:-}" ]; then
+    "$CLUSTERLAB" runs ended "$CLUSTERLAB_RUN_DIR" >&2
+    rc=$?
+  fi
   if [ "$rc" -eq 4 ] && ! every_node_answers; then
     echo "$0: a node of this job does not answer: requeueing" >&2
     scontrol requeue "$SLURM_JOB_ID" && sleep 600 # until Slurm ends this attempt
