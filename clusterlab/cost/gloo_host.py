@@ -92,7 +92,7 @@ def host_time(schedule: Schedule, calibration: Calibration, dtype: str, op: str 
     if schedule.copied_bytes:
         work_us += schedule.copied_bytes / MiB * calibration.value("copy_us_per_MiB")
     if schedule.reduced_bytes:
-        rate = calibration.value(reduction_constant(dtype, op))
+        rate = calibration.value(measured_reduction(calibration, dtype, op))
         work_us += schedule.reduced_bytes / MiB * rate
     message_us = calibration.value(message_constant(schedule.collective)) * messages(schedule)
     time_us = combine(message_us, work_us, calibration.value("overlap"))
@@ -105,4 +105,12 @@ def constants_used(
     schedule: Schedule, calibration: Calibration, dtype: str, op: str | None
 ) -> tuple[Constant, ...]:
     """Those constants, with their source."""
-    return tuple(calibration.constant(name) for name in constant_names(schedule, dtype, op))
+    own, measured = reduction_constant(dtype, op), measured_reduction(calibration, dtype, op)
+    names = (measured if n == own else n for n in constant_names(schedule, dtype, op))
+    return tuple(calibration.constant(name) for name in names)
+
+
+def measured_reduction(calibration: Calibration, dtype: str, op: str | None) -> str:
+    """The constant for reducing ``dtype``: its own, or the plain one where there was no time for it."""
+    own = reduction_constant(dtype, op)
+    return own if calibration.has(own) else PLAIN_REDUCTION

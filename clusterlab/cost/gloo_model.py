@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.estimate import Estimate, Group, OnLinks, on_links
 from clusterlab.cost.gloo import gloo_schedule
-from clusterlab.cost.gloo_host import constants_used, host_time
+from clusterlab.cost.gloo_host import (
+    PLAIN_REDUCTION,
+    constants_used,
+    host_time,
+    reduction_constant,
+)
+from clusterlab.cost.schedule import Schedule
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routes import ACCELERATOR_LINKS
 
@@ -38,8 +44,20 @@ def gloo_estimate(
             *links.constants,
         ),
         interval=_interval(calibration, name, len(group.ranks), size, time_us),
-        notes=tuple(_outside(calibration, sum(len(g.ranks) for g in groups), size)),
+        notes=(
+            *_outside(calibration, sum(len(g.ranks) for g in groups), size),
+            *_not_measured(schedule, calibration, request),
+        ),
     )
+
+
+def _not_measured(
+    schedule: Schedule, calibration: Calibration, request: PredictRequest
+) -> list[str]:
+    own = reduction_constant(request.dtype, request.op)
+    if not schedule.reduced_bytes or calibration.has(own):
+        return []
+    return [f"{own} was not measured: {PLAIN_REDUCTION} stands for it"]
 
 
 def _links_only(request: PredictRequest, algorithm: str, n: int, links: OnLinks) -> Estimate:

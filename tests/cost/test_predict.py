@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from clusterlab.core.collectives import COLLECTIVES, busbw_factor
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.gloo_host import PLAIN_REDUCTION, reduction_constant
 from clusterlab.cost.predict import as_predicted, predict
-from clusterlab.cost.types import PredictRequest, one_group
+from clusterlab.cost.types import Constant, PredictRequest, one_group
 from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric
 from clusterlab.topology.place import place_on
-from tests.cost.examples import HOST, calibration, request
+from tests.cost.examples import HOST, VALUES, calibration, request
 from tests.topology.fabrics import leaf_spine
 
 collectives = st.sampled_from(sorted(COLLECTIVES))
@@ -149,6 +150,24 @@ def test_the_interval_comes_from_the_calibration_and_stays_above_the_bound() -> 
     assert answer.interval.high_us == pytest.approx(1.25 * answer.time_us)
     assert answer.interval.coverage == 0.8
     assert predict(request(collective="broadcast")).interval is None  # nothing known about it
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_a_reduction_that_was_not_measured_takes_the_plain_rate_and_is_said(
+    dtype: str, op: str
+) -> None:
+    few = calibration(
+        constants=tuple(
+            Constant(n, v, "1", "test")
+            for n, v in VALUES.items()
+            if not n.startswith("reduce_us_per_MiB.")
+        )
+    )
+    answer = predict(request(dtype=dtype, op=op, calibration=few))
+    assert answer.time_us == predict(request(calibration=few)).time_us
+    if reduction_constant(dtype, op) != PLAIN_REDUCTION:
+        assert any("was not measured" in note for note in answer.notes)
 
 
 def test_leaving_what_was_calibrated_costs_the_interval_and_is_said() -> None:
