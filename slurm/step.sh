@@ -19,7 +19,7 @@ run_step() {
   # srun reports the signal by which it ended the others when a rank died.
   [ "$rc" -le 128 ] || rc=4
   # srun has been seen to return 0 for a step that was aborted before its tasks ran.
-  if [ "$rc" -eq 0 ] && [ -n "${CLUSTERLAB_RUN_DIR:-}" ]; then
+  if [ "$rc" -eq 0 ] && [ -n "${CLUSTERLAB:-}" ] && [ -n "${CLUSTERLAB_RUN_DIR:-}" ]; then
     "$CLUSTERLAB" runs ended "$CLUSTERLAB_RUN_DIR" >&2
     rc=$?
   fi
