@@ -79,6 +79,16 @@ def measure_points(
                 on_measured(point, measurement, slowest_us)
 
 
+def refuse_oversize(identity: RankIdentity, points: Sequence[Point]) -> None:
+    """Raise UsageError, on every rank alike, when memory cannot hold ``points``. A collective call.
+
+    ``measure_points`` looks by itself; this is for whoever does something long before it.
+    """
+    if points:
+        control = Control(current_device(), identity.world_size)
+        refuse_too_large(points, identity, control)
+
+
 def point_label(point: Point) -> str:
     """A point in a few words, for messages: ``all_reduce float32 sum 4194304 B in place``, or
     ``send float32 65536 B rank 0 → 3``.

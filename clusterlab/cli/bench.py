@@ -19,6 +19,8 @@ _EXAMPLE = """Examples:
 
   torchrun --nproc-per-node 8 -m clusterlab bench all_gather -b 8 -e 8G
 
+The verdict does not change the exit code: `clusterlab report RUN --check` does that.
+
 Exit codes: 0 fine, 1 wrong data or a full disk, 2 usage, 4 a rank died or a deadline passed, 128+n signal n.
 """
 

@@ -67,7 +67,7 @@ def predict(
     if as_json:
         typer.echo(json.dumps([_data(point, prediction) for point, prediction in found]))
         return
-    for line in _table(found):
+    for line in (*_table(found), *_notes(found)):
         typer.echo(line)
     if explain:
         for line in _explanation(found):
@@ -103,6 +103,11 @@ def _table(found: list[tuple[Point, Prediction]]) -> list[str]:
     return lines
 
 
+def _notes(found: list[tuple[Point, Prediction]]) -> list[str]:
+    """What the reader must know of the figures above, each once."""
+    return [f"note: {note}" for note in dict.fromkeys(n for _, p in found for n in p.notes)]
+
+
 def _explanation(found: list[tuple[Point, Prediction]]) -> list[str]:
     point, p = found[-1]
     lines = [
@@ -114,7 +119,6 @@ def _explanation(found: list[tuple[Point, Prediction]]) -> list[str]:
         f"  also possible: {'/'.join(w for w in (a.algorithm, a.protocol) if w)}, {a.time_us:.1f} us"
         for a in p.alternatives
     ]
-    lines += [f"  note: {note}" for note in p.notes]
     lines += [f"  {c.name} = {c.value:g} {c.unit}  ({c.source})" for c in p.provenance]
     return lines
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.findings import Verdict
 
 _EXAMPLE = """Examples:
 
@@ -17,7 +18,7 @@ _EXAMPLE = """Examples:
 
   clusterlab report RUN --json | jq .verdict
 
-Exit codes: 0 rendered, 1 the run holds wrong data, 2 not a run directory.
+Exit codes: 0 rendered, 1 the run holds wrong data, 2 not a run directory. With --check the verdict decides.
 """
 
 
@@ -30,6 +31,12 @@ def report(
     ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="The rows as CSV on stdout, no HTML.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Exit by the verdict: 0 pass, 1 slow, fast or invalid, 3 none."
+        ),
     ] = False,
     html: Annotated[
         bool, typer.Option("--html/--no-html", help="Write report.html into the run directory.")
@@ -54,7 +61,15 @@ def report(
             from clusterlab.report.html import write_report
 
             typer.echo(f"report: {write_report(opened)}")
+    if check:
+        return _code_of(data.comparison.judged.verdict)
     return ExitCode.FINDING if data.comparison.wrong else ExitCode.OK
+
+
+def _code_of(verdict: Verdict) -> ExitCode:
+    if verdict == Verdict.PASS:
+        return ExitCode.OK
+    return ExitCode.NO_VERDICT if verdict == Verdict.NO_VERDICT else ExitCode.FINDING
 
 
 def register(root: typer.Typer) -> None:

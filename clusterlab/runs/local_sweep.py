@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
@@ -20,7 +21,7 @@ DEFAULT_LOCAL_RANKS = 4
 def run_local_sweep(start: SweepStart) -> int:
     """Run the sweep over local ranks; the exit code."""
     config = start.config
-    world_size = start.ranks or _default_ranks(config.backend)
+    world_size = _world_size(start.ranks, config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
     run = start.open_run()
@@ -30,9 +31,23 @@ def run_local_sweep(start: SweepStart) -> int:
         return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)
 
     outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
-    end_run(run.path, outcome.exit_code, outcome.message)
+    # Wrong data is no rank's failure: the report says where it is.
+    found = outcome.culprit is not None and outcome.culprit.error is None
+    wrong_data = found and outcome.exit_code == ExitCode.FINDING
+    end_run(run.path, outcome.exit_code, None if wrong_data else outcome.message)
     return outcome.exit_code
 
 
-def _default_ranks(backend: str) -> int:
-    return visible_gpus() if backend == "nccl" else DEFAULT_LOCAL_RANKS
+def _world_size(ranks: int | None, backend: str) -> int:
+    """As many as asked for; under NCCL at most the GPUs that this process sees."""
+    if backend != "nccl":
+        return ranks or DEFAULT_LOCAL_RANKS
+    gpus = visible_gpus()
+    if not 0 < (ranks or gpus) <= gpus:
+        raise UsageError(
+            f"{ranks or 'no'} ranks and {gpus} visible GPUs",
+            where="--backend nccl",
+            expected="a GPU for each rank",
+            fix="use --backend gloo, or look at CUDA_VISIBLE_DEVICES and nvidia-smi",
+        )
+    return ranks or gpus

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.pairs import measure_pairs
-from clusterlab.bench.runner import measure_points
+from clusterlab.bench.runner import measure_points, refuse_oversize
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
@@ -61,6 +61,7 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     )
     whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
     init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
+    refuse_oversize(identity, plan.points)  # before a calibration spends its quarter of a minute
     # No pair is predicted from the host's constants, see predicting.
     calibration = None if config.of_pairs else agreed_calibration(identity, store, config)
     opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))

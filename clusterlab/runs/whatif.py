@@ -13,6 +13,7 @@ from clusterlab.runs.plan import make_plan, resolve_config
 from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.topology.design import load_fabric
 from clusterlab.topology.host import host_fabric, read_host
+from clusterlab.topology.match import chip_name
 from clusterlab.topology.place import place_on
 
 
@@ -47,7 +48,8 @@ def predict_sweep(options: PredictOptions) -> list[tuple[Point, Prediction]]:
     gpus = len(fabric.of_kind("gpu"))
     backend = options.backend
     if backend == "auto":
-        backend = "nccl" if gpus else "gloo"
+        known = all(chip_name(g.model or "") for g in fabric.of_kind("gpu"))
+        backend = "nccl" if gpus and known else "gloo"  # a lab's pretend GPUs run no NCCL
     world_size = options.ranks or gpus or 4
     placement = place_on(fabric, world_size)
     config = resolve_config(

@@ -150,6 +150,13 @@ def _judge_group(
         if too_many_outside(outside, [miss_share(r) for r in with_interval], significance):
             share = f"{_of(outside, len(with_interval))} {where} than expected"
             return Judged(verdict, share)
+    outside = counts[Verdict.SLOW] + counts[Verdict.FAST_UNEXPECTED]
+    if 2 * outside > len(with_interval):
+        return Judged(
+            Verdict.NO_VERDICT,
+            f"{_of(outside, len(with_interval))} outside their intervals: more than a pass allows, too "
+            "few to call it slow or fast; measure more points, or calibrate again on a quiet host",
+        )
     if counts[Verdict.NO_VERDICT]:
         why = next(j.reason for j in judged if j.verdict == Verdict.NO_VERDICT)
         return Judged(

@@ -134,6 +134,16 @@ def test_an_empty_run_has_no_verdict() -> None:
     assert comparison.summaries == ()
 
 
+def test_a_few_points_mostly_outside_their_intervals_are_no_pass() -> None:
+    """Too few for chance to be excluded on either side, yet nobody would call it as predicted."""
+    rows = fake_rows(points(["all_reduce"]))[:4]
+    for i, factor in enumerate((0.3, 3.0, 0.3)):
+        rows[i] = renamed(rows[i], time_us_loop=rows[i].time_us_loop * factor)
+    judged = compare(rows).judged
+    assert judged.verdict != Verdict.PASS
+    assert "outside their intervals" in judged.reason or "than expected" in judged.reason
+
+
 def test_unchecked_data_is_said_beside_a_pass() -> None:
     comparison = compare(rows_with_errors([0.0, 0.1], wrong=None))
     assert comparison.judged.verdict == Verdict.PASS
