@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clusterlab import __version__
+from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.suggest import unknown
 
@@ -30,13 +31,18 @@ def render(
     from clusterlab.launch.site import Site, load_site
 
     folder = out or shipped("jobs")
-    folder.mkdir(parents=True, exist_ok=True)
     where = load_site(site) if site else Site()
-    for job in JOBS:
-        path = folder / f"{job.name}.sbatch"
-        path.write_text(render_job(job, where, __version__), encoding="utf-8")
-        path.chmod(0o755)
-        typer.echo(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for job in JOBS:
+            path = folder / f"{job.name}.sbatch"
+            path.write_text(render_job(job, where, __version__), encoding="utf-8")
+            path.chmod(0o755)
+            typer.echo(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written: {error.strerror}", where=str(folder), expected="a folder"
+        ) from None
 
 
 @app.command("list", epilog="Example: clusterlab jobs list")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
 
 import typer
 
@@ -56,15 +59,27 @@ for _module in (bench, doctor, predict, report, jobs, resume, runs, selfcal, sub
 app.add_typer(lab.app, name="lab")
 
 
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _replace_closed_streams() -> None:
+    """Started with `>&-`, Python has no stdout at all: then what is printed goes nowhere."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the exit code (core.errors.ExitCode, or 128+n)."""
     command = typer.main.get_command(app)
+    _replace_closed_streams()
     try:
         result = command.main(
             args=list(sys.argv[1:] if argv is None else argv),
             prog_name="clusterlab",
             standalone_mode=False,
         )
+        sys.stdout.flush()
     except _CliError as error:
         error.show()  # type: ignore[attr-defined]
         return ExitCode.USAGE
@@ -72,9 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not error.said:
             print(f"clusterlab: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        return 128 + signal.SIGINT
     except BrokenPipeError:  # `clusterlab … | head`: the reader has what it wanted
         sys.stderr.close()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Ours are caught where they happen: this is stdout, redirected to a full disk.
+        sys.stdout = _nowhere()
+        print(f"clusterlab: output lost: {error.strerror}", file=sys.stderr)
+        return ExitCode.FINDING
+    except (typer.Abort, KeyboardInterrupt):
+        return 128 + signal.SIGINT
     return result if isinstance(result, int) else ExitCode.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -77,7 +78,16 @@ def predict(
 def _data(point: Point, prediction: Prediction) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(point), **asdict(prediction)}
+    return {**asdict(point), **_finite(asdict(prediction))}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no Infinity: a bandwidth that nothing limits is null."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _COLUMNS = "{:<15}{:>9}{:>11}{:>9}{:>9}{:>9}  {:<18}{}"

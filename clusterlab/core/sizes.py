@@ -14,6 +14,11 @@ from clusterlab.core.errors import UsageError
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
+MAX_SIZE_BYTES = 1 << 52
+"""4096 TiB: no machine holds more, and floats still count single bytes there."""
+
+_LONGEST_NUMBER = 40
+
 MAX_SIZES = 10_000
 """The longest series a sweep accepts: more is a typo in -i, not a wish."""
 
@@ -28,9 +33,14 @@ def parse_size(text: str, *, where: str = "size") -> int:
             expected="a number with an optional K, M, G or T (powers of 1024), such as 8, 4K, 1.5M",
         )
     number, unit = match.groups()
+    if len(number) > _LONGEST_NUMBER:
+        raise UsageError(f"too large a size: {number[:20]}…", where=where, expected="at most 4096T")
     # Integers stay exact at any length; a fraction is rounded down to whole bytes.
     factor = _UNITS[unit.upper()]
-    return int(number) * factor if number.isdecimal() else int(float(number) * factor)
+    size_bytes = int(number) * factor if number.isdecimal() else int(float(number) * factor)
+    if size_bytes > MAX_SIZE_BYTES:
+        raise UsageError(f"too large a size: {text.strip()}", where=where, expected="at most 4096T")
+    return size_bytes
 
 
 def format_size(size_bytes: int) -> str:

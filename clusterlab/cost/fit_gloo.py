@@ -125,7 +125,8 @@ def _time_us(values: dict[str, float], t: _Terms) -> float:
     work_us = (
         values["transport_us_per_MiB"] * t.sent_MiB
         + values["copy_us_per_MiB"] * t.copied_MiB
-        + values[t.reduction] * t.reduced_MiB
+        # A reduction that no measured loop tells (one rank, a busy host) goes at the plain rate.
+        + values.get(t.reduction, values[PLAIN_REDUCTION]) * t.reduced_MiB
     )
     return combine(values[t.message] * t.messages, work_us, values["overlap"])
 

@@ -98,7 +98,7 @@ if [ -z "$CLUSTERLAB" ]; then
   exit 2
 fi
 
-if [ -z "${{SLURM_JOB_ID:-}}" ]; then
+if [ -z "${{SLURM_NNODES:-}}" ]; then
   exec "$CLUSTERLAB" {shlex.join(job.command)}{local} "$@"
 fi
 

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:
@@ -139,7 +139,10 @@ def _one_thread() -> None:
     """One compute thread per rank unless OMP_NUM_THREADS says otherwise, as under torchrun."""
     import torch
 
-    torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
+    wanted = os.environ.setdefault("OMP_NUM_THREADS", "1").split(",")[0]
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise UsageError(f"{wanted!r}", where="OMP_NUM_THREADS", expected="a number of threads")
+    torch.set_num_threads(int(wanted))
 
 
 def _prefer_loopback() -> None:

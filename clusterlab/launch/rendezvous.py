@@ -6,6 +6,7 @@ is asked for at a meeting point on the first node of the step; torchrun has a st
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from contextlib import suppress
@@ -57,6 +58,7 @@ def init_process_group(
     import torch.distributed as dist
 
     if backend == "gloo":
+        _check_gloo_interface(os.environ.get("GLOO_SOCKET_IFNAME"))
         finish_before_yielding()
     dist.init_process_group(
         backend,
@@ -65,6 +67,18 @@ def init_process_group(
         world_size=identity.world_size,
         timeout=timedelta(seconds=timeout_s),
     )
+
+
+def _check_gloo_interface(named: str | None) -> None:
+    """gloo ends in C++ when an interface it is told to use is not there: say it in words before."""
+    here = sorted(name for _, name in socket.if_nameindex())
+    for name in (named or "").split(","):
+        if name and name not in here:
+            raise UsageError(
+                f"no network interface {name!r} on this host",
+                where="GLOO_SOCKET_IFNAME",
+                expected="one of " + ", ".join(here),
+            )
 
 
 def open_store(

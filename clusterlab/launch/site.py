@@ -73,10 +73,12 @@ def _check(site: Site, where: str) -> None:
                 where=f"{where}: {name}",
                 expected="one of " + ", ".join(known),
             )
-    for name, least in (("nodes", 1), ("gpus_per_node", 0)):
-        if getattr(site, name) < least:
+    for name, least, most in (("nodes", 1, 100_000), ("gpus_per_node", 0, 1024)):
+        if not least <= getattr(site, name) <= most:
             raise UsageError(
-                f"{getattr(site, name)}", where=f"{where}: {name}", expected=f"at least {least}"
+                f"{getattr(site, name)}",
+                where=f"{where}: {name}",
+                expected=f"at least {least}, at most {most}",
             )
     if site.container_runtime != "none" and not site.container_image:
         raise UsageError(

@@ -217,7 +217,7 @@ class TableWriter:
         self._write_line(table_line(halves.get(False), halves.get(True), strict=self._strict))
 
     def _footer(self) -> list[str]:
-        average = sum(self._busbw) / len(self._busbw)
+        average = sum(self._busbw) / max(1, len(self._busbw))
         # nccl-tests says OK also when nothing was checked; the line before says what that is worth.
         unchecked = [f"# Data not checked     : {self._unchecked} measurements"]
         return [

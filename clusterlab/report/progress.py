@@ -6,7 +6,9 @@ both are drawn by one rich console; where stdout is a file or a pipe, lines go s
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Protocol, TextIO
 
 from clusterlab.core.pairs import between
@@ -42,6 +44,21 @@ def open_progress(
     return PlainProgress(total, stdout, stderr)
 
 
+def print_or_give_up(text: str, stream: TextIO, complain: TextIO | None) -> TextIO:
+    """Print ``text`` on ``stream``; the stream for the next line.
+
+    A reader that has gone (`| head`) or a full disk under a redirection must not end a measurement:
+    it is said once on ``complain``, the rows are on disk, and the next lines go nowhere.
+    """
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as error:
+        if complain is not None and not isinstance(error, BrokenPipeError):
+            print(f"clusterlab: the table goes no further: {error.strerror}", file=complain)
+        return Path(os.devnull).open("w", encoding="utf-8")
+    return stream
+
+
 def describe(point: Point) -> str:
     """A point in words: ``all_reduce float32 sum 4 KiB in place``, ``send float32 4 KiB rank 0 → 3``."""
     words = [point.collective, point.dtype, point.op or "", human_size(point.size_bytes)]
@@ -62,7 +79,7 @@ class PlainProgress:
 
     def line(self, text: str) -> None:
         """Print one line of the table on stdout, at once."""
-        print(text, file=self._stdout, flush=True)
+        self._stdout = print_or_give_up(text, self._stdout, self._stderr)
 
     def start(self, point: Point) -> None:
         """Say so when the point is the first of its collective."""
@@ -82,7 +99,8 @@ class PlainProgress:
         """Nothing to restore."""
 
     def _say(self, text: str) -> None:
-        print(f"[{self._finished}/{self._total}] {plain(text)}", file=self._stderr, flush=True)
+        line = f"[{self._finished}/{self._total}] {plain(text)}"
+        self._stderr = print_or_give_up(line, self._stderr, None)
 
 
 class LiveProgress:
@@ -125,7 +143,7 @@ class LiveProgress:
             # No wrapping and no highlighting: the terminal breaks long lines, copies stay whole.
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(text, file=self._stdout, flush=True)
+            self._stdout = print_or_give_up(text, self._stdout, sys.stderr)
 
     def start(self, point: Point) -> None:
         """Name the point beside the bar."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.placement import local_placement
 from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
@@ -10,12 +13,19 @@ from clusterlab.launch.local_rank import OpenStore
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.plan import make_plan
+from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of, unsupported_by
 from clusterlab.runs.sweep import SweepStart
+from clusterlab.topology.design import load_fabric
+from clusterlab.topology.match import place_like
 
 DEFAULT_LOCAL_RANKS = 4
 """Ranks on a machine without GPUs when nobody says how many."""
+
+
+MOST_RANKS_PER_CORE = 64
+"""More than this on one machine is a typo, and takes its memory before it fails."""
 
 
 def run_local_sweep(start: SweepStart) -> int:
@@ -24,6 +34,8 @@ def run_local_sweep(start: SweepStart) -> int:
     world_size = _world_size(start.ranks, config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
+    if config.fabric not in (None, THIS_HOST):
+        place_like(load_fabric(str(config.fabric)), local_placement(world_size, "here"))
     run = start.open_run()
     job = job_of(start, run.path)
 
@@ -41,6 +53,13 @@ def run_local_sweep(start: SweepStart) -> int:
 def _world_size(ranks: int | None, backend: str) -> int:
     """As many as asked for; under NCCL at most the GPUs that this process sees."""
     if backend != "nccl":
+        most = MOST_RANKS_PER_CORE * len(os.sched_getaffinity(0))
+        if (ranks or 1) > most:
+            raise UsageError(
+                f"{ranks} ranks on {len(os.sched_getaffinity(0))} cores",
+                where="--ranks",
+                expected=f"at most {most} ({MOST_RANKS_PER_CORE} per core)",
+            )
         return ranks or DEFAULT_LOCAL_RANKS
     gpus = visible_gpus()
     if not 0 < (ranks or gpus) <= gpus:

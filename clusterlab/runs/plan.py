@@ -22,6 +22,8 @@ PAIRS_ONE_BY_ONE = "pairs_one_by_one"
 PATTERNS = (ALL_RANKS, PAIRS, PAIRS_ONE_BY_ONE)
 """Which ranks run together: all; every pair, disjoint ones at the same time; every pair alone."""
 
+MAX_ITERATIONS = 1_000_000
+
 Unsupported = Callable[[str, str, str | None], str | None]
 """(collective, dtype, op) to the reason why the backend cannot do it, or None."""
 
@@ -109,7 +111,9 @@ def resolve_config(
     for option, value, least in (("-n", iterations, 1), ("-w", warmup, 0), ("-r", root, 0)):
         if value < least:
             raise UsageError(f"{value}", where=option, expected=f"at least {least}")
-    if deadline_s <= 0:
+    if iterations > MAX_ITERATIONS:
+        raise UsageError(f"{iterations}", where="-n", expected=f"at most {MAX_ITERATIONS}")
+    if not 0 < deadline_s < 1e9:
         raise UsageError(f"{deadline_s:g}", where="--deadline", expected="seconds above 0")
     places = {"out": (False,), "in": (True,), "both": (False, True)}
     if place not in places:

@@ -41,6 +41,9 @@ from clusterlab.topology.fields import mapping, text, whole
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.strict_yaml import Document, read_yaml
 
+MAX_FILE_BYTES = 16 << 20
+"""Designs are written by hand: a larger file is something else."""
+
 _TOP_KEYS = ("name", "description", "links", "hosts", "network")
 _HOST_KEYS = ("count", "name", "devices", "links")
 _NETWORK_KEYS = ("devices", "links")
@@ -71,6 +74,16 @@ def load_fabric(name_or_path: str) -> Fabric:
 
 def _read(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(
+                "not a regular file", where=str(path), expected="a fabric design (YAML)"
+            )
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UsageError(
+                f"{path.stat().st_size} bytes",
+                where=str(path),
+                expected=f"a fabric design of at most {MAX_FILE_BYTES} bytes",
+            )
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.sizes import MAX_SIZES, format_size, human_size, parse_size, size_series
+from clusterlab.core.sizes import (
+    MAX_SIZE_BYTES,
+    MAX_SIZES,
+    format_size,
+    human_size,
+    parse_size,
+    size_series,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +45,13 @@ def test_what_is_not_a_size_is_refused_with_the_option_named(text: str) -> None:
         parse_size(text, where="-b")
 
 
-@given(st.integers(0, 1 << 62))
+@pytest.mark.parametrize("text", ["4097T", "9" * 30, "9" * 400 + "G", "1." + "0" * 50])
+def test_a_size_beyond_all_machines_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="too large a size"):
+        parse_size(text)
+
+
+@given(st.integers(0, MAX_SIZE_BYTES))
 def test_every_size_survives_format_and_parse(size_bytes: int) -> None:
     assert parse_size(format_size(size_bytes)) == size_bytes
 

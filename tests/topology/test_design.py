@@ -151,7 +151,7 @@ def test_suggestions() -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no\.yaml: cannot be read: No such file"):
         load_fabric(str(tmp_path / "no.yaml"))
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+    with pytest.raises(UsageError, match="not a regular file"):
         load_fabric(f"{tmp_path}/")
     binary = tmp_path / "b.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
