@@ -45,13 +45,13 @@ def test_a_closed_stdout_is_no_crash(command: str) -> None:
 
 @pytest.mark.ranks
 def test_a_reader_that_leaves_does_not_end_the_measurement(bench: Bench) -> None:
-    process = bench.start(*QUICK)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr is not None
-    err = process.stderr.read()
-    assert process.wait(timeout=120) == 0, err
+    with bench.start(*QUICK) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert process.returncode == 0, err
     assert len((bench.run_dir() / "records.jsonl").read_text().splitlines()) == 6
 
 
