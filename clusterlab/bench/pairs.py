@@ -19,13 +19,14 @@ from clusterlab.bench.memory import refuse_too_large
 from clusterlab.bench.ops import Call
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import (
+    Bench,
     OnMeasured,
     OnSamples,
     current_device,
     measurement_of,
     point_label,
 )
-from clusterlab.bench.timing import Timer, timer_for
+from clusterlab.bench.timing import timer_for
 from clusterlab.bench.watchdog import Arrivals, Watchdog
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Measurement, Point, WrongElement
@@ -33,17 +34,6 @@ from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:
     from torch.distributed import Store
-
-
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """What stays the same for all steps of one call of ``measure_pairs``."""
-
-    identity: RankIdentity
-    options: BenchOptions
-    arena: Arena
-    control: Control
-    timer: Timer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +77,7 @@ def measure_pairs(
     with Watchdog(options.deadline_s, identity.rank, arrivals) as watchdog:
         with watchdog.guard(0, "start of the pairs"):
             refuse_too_large(points, identity, control)
-        bench = _Bench(identity, options, Arena(points, device), control, timer_for(device))
+        bench = Bench(identity, options, Arena(points, device), control, timer_for(device))
         for number, step in enumerate(steps, start=1):
             part = _part(step, identity.rank)
             label = point_label(part.point if part else step[0])
@@ -149,7 +139,7 @@ def _bind(part: _Part, buffers: Buffers) -> Call:
     return exchange
 
 
-def _measure(bench: _Bench, part: _Part | None) -> tuple[list[float], list[list[float]]]:
+def _measure(bench: Bench, part: _Part | None) -> tuple[list[float], list[list[float]]]:
     """This rank's own iteration times, and what every rank tells: loop, iterations, check."""
     options, control = bench.options, bench.control
     if part is None:
@@ -178,7 +168,7 @@ def _reset(part: _Part, buffers: Buffers, identity: RankIdentity) -> None:
 
 
 def _check(
-    part: _Part, buffers: Buffers, call: Call, bench: _Bench
+    part: _Part, buffers: Buffers, call: Call, bench: Bench
 ) -> tuple[float, float, float, float]:
     """Exchange once on fresh data: wrong elements on this rank; index, expected and got of the first."""
     _reset(part, buffers, bench.identity)

@@ -31,8 +31,8 @@ OnSamples = Callable[[Point, list[float]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
-    """What stays the same for all points of one call of ``measure_points``."""
+class Bench:
+    """What stays the same for all points of one sweep."""
 
     identity: RankIdentity
     options: BenchOptions
@@ -69,7 +69,7 @@ def measure_points(
     with Watchdog(options.deadline_s, identity.rank, arrivals) as watchdog:
         with watchdog.guard(0, "start of the sweep"):
             refuse_too_large(points, identity, control)
-        bench = _Bench(identity, options, Arena(points, device), control, timer_for(device))
+        bench = Bench(identity, options, Arena(points, device), control, timer_for(device))
         for number, point in enumerate(points, start=1):
             with watchdog.guard(number, point_label(point)):
                 measurement, own_us, slowest_us = _measure(bench, point)
@@ -125,7 +125,7 @@ def current_device() -> torch.device:
     return torch.device("cpu")
 
 
-def _measure(bench: _Bench, point: Point) -> tuple[Measurement, list[float], list[float]]:
+def _measure(bench: Bench, point: Point) -> tuple[Measurement, list[float], list[float]]:
     """The Measurement, this rank's own iteration times and those of the slowest rank."""
     options, control, timer = bench.options, bench.control, bench.timer
     rank = bench.identity.rank
