@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from clusterlab.core.errors import StorageError, UsageError
 
@@ -79,3 +79,21 @@ def check_schema(version: Any, newest: int, *, where: str) -> None:
             where=where,
             fix="upgrade clusterlab",
         )
+
+
+class OwnedDescriptor:
+    """A file descriptor that is closed once, by ``close`` or at the end of a ``with`` block."""
+
+    _fd: int
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

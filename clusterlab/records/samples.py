@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION, Point, ranks_from_json
-from clusterlab.records.files import check_schema, storage_error
+from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
 
@@ -49,7 +48,7 @@ def samples_path(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank:05d}.jsonl.gz"
 
 
-class SamplesWriter:
+class SamplesWriter(OwnedDescriptor):
     """Appends one rank's samples. The data reaches the kernel at once (it survives a killed process),
     the disk when the kernel sees fit: samples are worth less than the fsync on every rank.
     """
@@ -84,23 +83,6 @@ class SamplesWriter:
             os.ftruncate(self._fd, self._end)
             raise storage_error(self.path, error) from error
         self._end += len(member)
-
-    def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __enter__(self) -> SamplesWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def read_samples(path: Path) -> SamplesRead:

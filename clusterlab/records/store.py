@@ -8,17 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point, Row
-from clusterlab.records.files import storage_error
+from clusterlab.records.files import OwnedDescriptor, storage_error
 from clusterlab.records.schema import row_from_data, row_to_line
 
 RECORDS = "records.jsonl"
 
 
-class RecordWriter:
+class RecordWriter(OwnedDescriptor):
     """Appends rows to ``path``; every row is on the disk when ``append`` returns.
 
     One write and one fsync a row. The fsync is what makes a finished row survive a node that loses
@@ -47,23 +46,6 @@ class RecordWriter:
         except OSError as error:
             raise storage_error(self.path, error) from error
         self._torn = False
-
-    def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __enter__(self) -> RecordWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _ends_with_newline(fd: int) -> bool:
