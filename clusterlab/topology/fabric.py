@@ -20,14 +20,32 @@ if TYPE_CHECKING:
     import networkx as nx
 
 DeviceKind = Literal[
-    "gpu", "nvswitch", "pcie_switch", "cpu", "nic", "leaf", "spine", "core", "external"
+    "gpu",
+    "nvswitch",
+    "pcie_switch",
+    "host_bridge",
+    "cpu",
+    "nic",
+    "host",
+    "leaf",
+    "spine",
+    "core",
+    "external",
 ]
 LinkClass = Literal["nvlink", "xgmi", "c2c", "pcie", "upi", "ib", "ethernet", "memory"]
 
 DEVICE_KINDS: tuple[str, ...] = get_args(DeviceKind)
 LINK_CLASSES: tuple[str, ...] = get_args(LinkClass)
 
-END_POINTS: frozenset[str] = frozenset({"gpu", "external"})
+SWITCH_KINDS: tuple[DeviceKind, ...] = ("leaf", "spine", "core")
+"""The network's switches, tier 1 to 3."""
+
+Role = Literal["compute", "storage", "management", "aggregation"]
+"""What a NIC or switch serves. ``aggregation``: the SHARP node inside a switch."""
+
+ROLES: tuple[str, ...] = get_args(Role)
+
+END_POINTS: frozenset[str] = frozenset({"gpu", "host", "external"})
 """Kinds that begin or end a path but forward nothing for others."""
 
 
@@ -35,8 +53,12 @@ END_POINTS: frozenset[str] = frozenset({"gpu", "external"})
 class Device:
     """One device. ``host`` is None for a switch of the network.
 
-    ``cores`` and ``memory_bytes`` belong to a ``cpu`` (one per NUMA domain). ``in_network`` says that
-    a switch can reduce and multicast on the way (NVLS, SHARP).
+    A ``host`` is one of which nothing but the name is known (a Slurm file). ``cores`` and
+    ``memory_bytes`` belong to a ``cpu`` (one per NUMA domain). ``in_network`` says that a switch can
+    reduce and multicast on the way (NVLS, SHARP). ``ports`` is how many cables it can take. ``pci`` is
+    the bus id as written (``0000:1b:00.0``), ``guid`` a NIC's or switch's node GUID or a GPU's UUID,
+    ``interface`` the name its host knows it by (``mlx5_0``), ``cage`` the connector it shares with
+    others (``osfp4``: what fails together). None: unknown.
     """
 
     name: str
@@ -49,6 +71,12 @@ class Device:
     cores: int | None = None
     memory_bytes: int | None = None
     in_network: bool = False
+    role: Role | None = None
+    ports: int | None = None
+    pci: str | None = None
+    guid: str | None = None
+    interface: str | None = None
+    cage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""A live machine as a fabric, from /sys, NVML and Slurm."""

@@ -1,0 +1,1 @@
+"""Fabrics to the files of other tools: one file per format."""

@@ -1,0 +1,1 @@
+"""Paths over a fabric and what they share."""
