@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from clusterlab.core.errors import StorageError, UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.types import Constant
-from clusterlab.topology.fields import at, mapping, number, sequence, text, whole
-from clusterlab.topology.strict_yaml import Document, read_yaml
+from clusterlab.formats.fields import at, mapping, number, sequence, text, whole
+from clusterlab.formats.strict_yaml import Document, read_yaml
 
 FORMAT = 1
 """Goes up when the meaning of a constant changes; files of another format are measured again."""

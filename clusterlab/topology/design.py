@@ -26,6 +26,8 @@ from pathlib import Path
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.suggest import unknown
+from clusterlab.formats.fields import mapping, text, whole
+from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.topology.design_parts import (
     MAX_DEVICES,
     MAX_LINKS,
@@ -37,9 +39,7 @@ from clusterlab.topology.design_parts import (
     wired,
 )
 from clusterlab.topology.fabric import Device, Fabric, Link
-from clusterlab.topology.fields import mapping, text, whole
 from clusterlab.topology.host import host_fabric, read_host
-from clusterlab.topology.strict_yaml import Document, read_yaml
 
 MAX_FILE_BYTES = 16 << 20
 """Designs are written by hand: a larger file is something else."""

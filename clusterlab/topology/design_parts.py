@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
+from clusterlab.formats.fields import at, flag, mapping, number, sequence, text, whole
+from clusterlab.formats.strict_yaml import Document, Path
 from clusterlab.topology.fabric import (
     DEVICE_KINDS,
     LINK_CLASSES,
@@ -14,8 +16,6 @@ from clusterlab.topology.fabric import (
     Link,
     check_figures,
 )
-from clusterlab.topology.fields import at, flag, mapping, number, sequence, text, whole
-from clusterlab.topology.strict_yaml import Document, Path
 from clusterlab.topology.wiring import connect
 
 MAX_DEVICES = 200_000

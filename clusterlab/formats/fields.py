@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import reject_unknown_keys
-from clusterlab.topology.strict_yaml import Document, Path
+from clusterlab.formats.strict_yaml import Document, Path
 
 
 def at(document: Document, path: Path) -> Any:

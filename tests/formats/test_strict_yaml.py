@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.strict_yaml import MAX_DEPTH, read_yaml
+from clusterlab.formats.strict_yaml import MAX_DEPTH, read_yaml
 
 
 def test_reads_plain_data_and_knows_its_lines() -> None:
