@@ -32,7 +32,10 @@ DeviceKind = Literal[
     "core",
     "external",
 ]
-LinkClass = Literal["nvlink", "xgmi", "c2c", "pcie", "upi", "ib", "ethernet", "memory"]
+LinkClass = Literal[
+    "nvlink", "xgmi", "c2c", "pcie", "upi", "ib", "ethernet", "network", "memory"
+]
+"""``network``: a link between hosts and switches of which no source says whether ib or ethernet."""
 
 DEVICE_KINDS: tuple[str, ...] = get_args(DeviceKind)
 LINK_CLASSES: tuple[str, ...] = get_args(LinkClass)

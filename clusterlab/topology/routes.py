@@ -23,6 +23,7 @@ _DISTANCE: dict[str, int] = {
     "upi": 256,
     "ib": 4096,
     "ethernet": 4096,
+    "network": 4096,
 }
 """How far a link of a class is: orders paths as NCCL's types do (NVL, PIX…PHB, SYS, NET). No figures."""
 
