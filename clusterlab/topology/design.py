@@ -9,25 +9,27 @@
       devices: [{name: "gpu{i}", kind: gpu, count: 8, rail: index}, …]
       links:   [{from: "gpu{i}", to: "nic{i}", type: pcie5, multiplicity: 1}, …]
     network:                          what stands outside the hosts; host devices are n0/gpu0, …
+      clos:    [{attach: "nic{i}", rails: 8, hosts_per_su: 32, spines: 16, uplinks: 32, …}]
       devices: […]
       links:   [{from: "n*/nic{i}", to: "leaf{i}", type: ndr}, …]
 
-In ``from`` and ``to``, ``*`` stands for anything within one name and ``{i}`` for the same number on
-both sides. A wiring makes both directions unless ``one_way: true``.
+``hosts: {like: dgx-h100, count: 32}`` takes the hosts, and the kinds of link, of another design.
+``{base: NAME, broken: ["leaf3/spine2#1", …]}`` is another design with failures. In ``from`` and ``to``,
+``*`` stands for anything within one name and ``{i}`` for the same number on both sides. A wiring makes
+both directions unless ``one_way: true``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.suggest import unknown
-from clusterlab.formats.fields import mapping, text, whole
+from clusterlab.formats.fields import mapping, sequence, text, whole
 from clusterlab.formats.strict_yaml import Document, read_yaml
+from clusterlab.topology.design_network import generated_networks
 from clusterlab.topology.design_parts import (
     MAX_DEVICES,
     MAX_LINKS,
@@ -38,15 +40,17 @@ from clusterlab.topology.design_parts import (
     need_number,
     wired,
 )
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Device, Fabric, Link, device_at_host, equal_hosts
 from clusterlab.topology.host import host_fabric, read_host
 
 MAX_FILE_BYTES = 16 << 20
 """Designs are written by hand: a larger file is something else."""
 
 _TOP_KEYS = ("name", "description", "links", "hosts", "network")
-_HOST_KEYS = ("count", "name", "devices", "links")
-_NETWORK_KEYS = ("devices", "links")
+_HOST_KEYS = ("count", "name", "like", "devices", "links")
+_NETWORK_KEYS = ("clos", "devices", "links")
+_MAX_LIKE = 8
+"""How many designs may take their hosts from each other in a row: more is a circle."""
 
 
 def list_designs() -> list[str]:
@@ -96,51 +100,80 @@ def _read(path: Path) -> str:
 
 
 def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
-    """Build the fabric a design describes. Pure. Raises UsageError naming file, line and field."""
+    """Build the fabric a design describes. Raises UsageError naming file, line and field."""
     document = read_yaml(content, file=file)
     mapping(document, (), _TOP_KEYS)
+    kinds, names, devices, links = _hosts(document)
+    mapping(document, ("network",), _NETWORK_KEYS, optional=True)
+    others, other_links, declared = generated_networks(document, names, devices, kinds)
+    others += device_groups(
+        document,
+        ("network", "devices"),
+        host=None,
+        taken={d.name for d in others} | {f"{h}/{d.name}" for h in names for d in devices}
+        if sequence(document, ("network", "devices"))
+        else (),
+    )
+    if not devices and not others:
+        raise UsageError("no devices", where=document.where(), expected="hosts or a network")
+    if sequence(document, ("network", "links")):
+        everything = [device_at_host(d, host) for host in names for d in devices] + others
+        other_links += wired(document, ("network", "links"), everything, kinds)
+    limit(len(names) * len(devices) + len(others), MAX_DEVICES, "devices", document)
+    all_devices, all_links = equal_hosts(
+        names, devices, links, others=others, other_links=other_links
+    )
+    return Fabric(
+        name=text(document, ("name",), default=default_name),
+        devices=all_devices,
+        links=all_links,
+        description=text(document, ("description",), default=""),
+        origin=file,
+        digest=hashlib.sha256(content.encode()).hexdigest(),
+        oversubscription=declared,
+    )
+
+
+Template = tuple[dict[str, LinkKind], list[str], list[Device], list[Link]]
+
+
+def _hosts(document: Document, *, depth: int = 0) -> Template:
+    """Kinds of link, host names, and one host's devices and links under local names."""
     kinds = {
         name: link_kind(document, name)
         for name in mapping(document, ("links",), None, optional=True)
     }
-    host_devices, host_links = _hosts(document, kinds)
-    mapping(document, ("network",), _NETWORK_KEYS, optional=True)
-    taken = {d.name for d in host_devices}
-    devices = [
-        *host_devices,
-        *device_groups(document, ("network", "devices"), host=None, taken=taken),
-    ]
-    if not devices:
-        raise UsageError("no devices", where=document.where(), expected="hosts or a network")
-    limit(len(devices), MAX_DEVICES, "devices", document)
-    links = [*host_links, *wired(document, ("network", "links"), devices, kinds)]
-    return Fabric(
-        name=text(document, ("name",), default=default_name),
-        devices=tuple(devices),
-        links=tuple(links),
-        description=text(document, ("description",), default=""),
-        origin=file,
-        digest=hashlib.sha256(content.encode()).hexdigest(),
-    )
-
-
-def _hosts(document: Document, kinds: Mapping[str, LinkKind]) -> tuple[list[Device], list[Link]]:
-    """One host is built and checked, then repeated ``count`` times under its names."""
     if not mapping(document, ("hosts",), _HOST_KEYS, optional=True):
-        return [], []
+        return kinds, [], [], []
     count = whole(document, ("hosts", "count"), default=1)
     pattern = text(document, ("hosts", "name"), default="n{i}")
     need_number(pattern, count, where=document.where("hosts", "name"))
-    devices = device_groups(document, ("hosts", "devices"), host=pattern)
-    links = wired(document, ("hosts", "links"), devices, kinds)
+    like = text(document, ("hosts", "like"), default="")
+    devices: list[Device] = []
+    links: list[Link] = []
+    if like:
+        their_kinds, devices, links = _like(document, like, depth)
+        kinds = their_kinds | kinds
+    more = device_groups(document, ("hosts", "devices"), host="", taken={d.name for d in devices})
+    links += wired(document, ("hosts", "links"), [*devices, *more], kinds)
+    devices += more
     limit(count * len(devices), MAX_DEVICES, "devices", document)
     limit(count * len(links), MAX_LINKS, "links", document)
-    names = [pattern.replace("{i}", str(i)) for i in range(count)]
-    return (
-        [replace(d, name=f"{host}/{d.name}", host=host) for host in names for d in devices],
-        [
-            replace(link, src=f"{host}/{link.src}", dst=f"{host}/{link.dst}")
-            for host in names
-            for link in links
-        ],
-    )
+    return kinds, [pattern.replace("{i}", str(i)) for i in range(count)], devices, links
+
+
+def _like(
+    document: Document, name: str, depth: int
+) -> tuple[dict[str, LinkKind], list[Device], list[Link]]:
+    """The kinds of link and one host of the shipped design ``name``."""
+    where = document.where("hosts", "like")
+    known = list_designs()
+    if name not in known:
+        raise unknown("design", name, known, where=where)
+    if depth >= _MAX_LIKE:
+        raise UsageError("designs that take their hosts from each other in a circle", where=where)
+    path = shipped("topologies") / f"{name}.yaml"
+    kinds, _, devices, links = _hosts(read_yaml(_read(path), file=path.name), depth=depth + 1)
+    if not devices:
+        raise UsageError(f"design {name} has no hosts", where=where)
+    return kinds, devices, links

@@ -6,20 +6,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.suggest import unknown
-from clusterlab.formats.fields import at, flag, mapping, number, sequence, text, whole
+from clusterlab.core.suggest import did_you_mean, unknown
+from clusterlab.formats.fields import at, flag, mapping, number, sequence, short, text, whole
 from clusterlab.formats.strict_yaml import Document, Path
 from clusterlab.topology.fabric import (
     DEVICE_KINDS,
     LINK_CLASSES,
+    ROLES,
     Device,
     Link,
+    LinkClass,
     check_figures,
 )
 from clusterlab.topology.wiring import connect
 
-MAX_DEVICES = 200_000
-MAX_LINKS = 2_000_000
+MAX_DEVICES = 4_000_000
+"""Equal hosts are kept once, so this many are held without being made."""
+MAX_LINKS = 40_000_000
+MAX_SINGLE_LINKS = 4_000_000
+"""Links that are kept one by one: 131,072 GPUs behind three tiers have 0.8 million."""
 
 _DEVICE_KEYS = (
     "name",
@@ -32,6 +37,13 @@ _DEVICE_KEYS = (
     "cores",
     "memory_GiB",
     "in_network",
+    "role",
+    "ports",
+    "host",
+    "pci",
+    "guid",
+    "interface",
+    "cage",
 )
 _LINK_KEYS = (
     "class",
@@ -42,14 +54,24 @@ _LINK_KEYS = (
     "latency_us",
     "latency_source",
 )
-_WIRING_KEYS = ("from", "to", "type", "multiplicity", "rail", "plane", "health", "one_way")
+_WIRING_KEYS = (
+    "from",
+    "to",
+    "between",
+    "type",
+    "multiplicity",
+    "rail",
+    "plane",
+    "health",
+    "one_way",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkKind:
     """One entry of a design's ``links``: the figures every cable of this kind has."""
 
-    link_class: str
+    link_class: LinkClass
     GBps: float | None
     GBps_source: str
     wire_GBps: float | None
@@ -126,21 +148,49 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
     memory = number(document, (*path, "memory_GiB"))
     model = text(document, (*path, "model"), default="")
     in_network = flag(document, (*path, "in_network"))
+    role = text(document, (*path, "role"), default="")
+    if role and role not in ROLES:
+        raise unknown("role", role, ROLES, where=document.where(*path, "role"))
+    host = text(document, (*path, "host"), default="") or host
     return [
         Device(
-            name=name.replace("{i}", str(i)),
+            name=name.replace("{i}", str(i)) if count > 1 else name.replace("{i}", "0"),
             kind=kind,  # type: ignore[arg-type]  # one of DEVICE_KINDS, checked above
             host=host,
             model=model or None,
-            **{
-                field: per_instance(document, (*path, field), i, count)
-                for field in ("numa", "rail", "plane", "cores")
-            },
+            numa=per_instance(document, (*path, "numa"), i, count),
+            rail=per_instance(document, (*path, "rail"), i, count),
+            plane=per_instance(document, (*path, "plane"), i, count),
+            cores=per_instance(document, (*path, "cores"), i, count),
             memory_bytes=None if memory is None else int(memory * (1 << 30)),
             in_network=in_network,
+            role=role or None,  # type: ignore[arg-type]  # one of ROLES, checked above
+            ports=per_instance(document, (*path, "ports"), i, count),
+            pci=_words(document, (*path, "pci"), i, count),
+            guid=_words(document, (*path, "guid"), i, count),
+            interface=_words(document, (*path, "interface"), i, count),
+            cage=_words(document, (*path, "cage"), i, count),
         )
         for i in range(count)
     ]
+
+
+def _words(document: Document, path: Path, i: int, count: int) -> str | None:
+    """Text for all ({i} in it is the instance's number), or a list with one for each; absent: unknown."""
+    value = at(document, path)
+    if value is None or value == "unknown":
+        return None
+    if isinstance(value, list):
+        if len(value) != count:
+            raise UsageError(
+                f"{len(value)} entries for {count} devices", where=document.where(*path)
+            )
+        value = value[i]
+    if not isinstance(value, str) or not value:
+        raise UsageError(
+            f"{short(value)}", where=document.where(*path), expected="text, or a list of texts"
+        )
+    return value.replace("{i}", str(i))
 
 
 def need_number(name: str, count: int, *, where: str) -> None:
@@ -179,7 +229,7 @@ def wired(
     links: list[Link] = []
     for i in range(len(sequence(document, path))):
         links += _wiring(document, (*path, i), by_name, kinds)
-        limit(len(links), MAX_LINKS, "links", document)
+        limit(len(links), MAX_SINGLE_LINKS, "links", document)
     return links
 
 
@@ -199,14 +249,7 @@ def _wiring(
             expected="0 (down) to 1 (whole)",
         )
     multiplicity = whole(document, (*path, "multiplicity"), default=1)
-    pairs = connect(
-        list(by_name),
-        text(document, (*path, "from")),
-        text(document, (*path, "to")),
-        where_from=document.where(*path, "from"),
-        where_to=document.where(*path, "to"),
-        may_loop=kind.link_class == "memory",
-    )
+    pairs = _pairs(document, path, by_name, may_loop=kind.link_class == "memory")
     if not flag(document, (*path, "one_way")):
         pairs += [(b, a) for a, b in pairs if a != b]
     figures = {f.name: getattr(kind, f.name) for f in fields(LinkKind)}
@@ -222,6 +265,36 @@ def _wiring(
         )
         for a, b in pairs
     ]
+
+
+def _pairs(
+    document: Document, path: Path, by_name: Mapping[str, Device], *, may_loop: bool
+) -> list[tuple[str, str]]:
+    """What a line of wiring joins: patterns ``from`` and ``to``, or two exact names ``between``."""
+    if at(document, (*path, "between")) is None:
+        return connect(
+            list(by_name),
+            text(document, (*path, "from")),
+            text(document, (*path, "to")),
+            where_from=document.where(*path, "from"),
+            where_to=document.where(*path, "to"),
+            may_loop=may_loop,
+        )
+    names = sequence(document, (*path, "between"))
+    where = document.where(*path, "between")
+    if len(names) != 2 or at(document, (*path, "from")) is not None:
+        raise UsageError(
+            "between is not two names", where=where, expected="[a, b], and neither from nor to"
+        )
+    for name in names:
+        if name not in by_name:
+            raise UsageError(
+                f"dangling link: no device {name!r}",
+                where=where,
+                expected="two devices of the fabric",
+                fix=did_you_mean(str(name), by_name),
+            )
+    return [(names[0], names[1])]
 
 
 def _of_ends(document: Document, path: Path, field: str, a: Device, b: Device) -> int | None:

@@ -1,20 +1,21 @@
 """The fabric: devices and directed links, each figure with its source. Pure data and look-ups.
 
-GB/s are 1e9 B/s, per direction; µs or None where no source says. Both come from a design
-(``design.py``), from this machine (``host.py``), or later from imported files.
+GB/s are 1e9 B/s, per direction; µs or None where no source says. They come from a design
+(``design.py``), from this machine (``host.py``, ``discover``) or from other tools' files (``importing``).
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
+from clusterlab.topology.repeated import Group, Repeated
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,6 +48,8 @@ Role = Literal["compute", "storage", "management", "aggregation"]
 """What a NIC or switch serves. ``aggregation``: the SHARP node inside a switch."""
 
 ROLES: tuple[str, ...] = get_args(Role)
+
+T = TypeVar("T")
 
 END_POINTS: frozenset[str] = frozenset({"gpu", "host", "external"})
 """Kinds that begin or end a path but forward nothing for others."""
@@ -127,23 +130,37 @@ class Link:
 class Fabric:
     """Devices and directed links. Raises UsageError when they do not fit together.
 
+    Both are sequences; those of equal hosts are kept once and made when asked for (``repeated``).
     ``origin`` says where it comes from (a file, ``this host``, an import), ``digest`` is the SHA-256
-    of the text it was read from, if any.
+    of the text it was read from, if any. ``oversubscription`` is what the design declares of its leaves
+    (down : up) by role of the network.
     """
 
     name: str
-    devices: tuple[Device, ...]
-    links: tuple[Link, ...]
+    devices: Sequence[Device]
+    links: Sequence[Link]
     description: str = ""
     origin: str = ""
     digest: str = ""
+    oversubscription: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         where = self.origin or f"fabric {self.name}"
         _reject_duplicates(self.devices, where)
-        known = {d.name for d in self.devices}
-        for link in self.links:
-            check_link(link, known, where=where)
+        for name in self._single_by_name:
+            host, _, local = name.partition("/")
+            if local in self._local_names(host):
+                raise UsageError(
+                    f"two devices are called {name!r}", where=where, expected="each name once"
+                )
+        for group in _groups(self.links):
+            # One host stands for all whose devices are equal as well.
+            alike = {id(self._group_of.get(host)): host for host in group.hosts}
+            for host in alike.values():
+                for link in group.items:
+                    check_link(link_at_host(link, host), self._names, where=where)
+        for link in _single(self.links):
+            check_link(link, self._names, where=where)
 
     @cached_property
     def memo(self) -> dict[object, Any]:
@@ -151,51 +168,231 @@ class Fabric:
         return {}
 
     @cached_property
-    def _by_name(self) -> dict[str, Device]:
-        return {d.name: d for d in self.devices}
+    def _names(self) -> _Names:
+        return _Names(self)
 
     @cached_property
-    def _from(self) -> dict[str, tuple[Link, ...]]:
-        return _grouped(self.links, lambda link: link.src)
+    def _single_by_name(self) -> dict[str, Device]:
+        return {d.name: d for d in _single(self.devices)}
 
     @cached_property
-    def _to(self) -> dict[str, tuple[Link, ...]]:
-        return _grouped(self.links, lambda link: link.dst)
+    def _group_of(self) -> dict[str, Group[Device]]:
+        return self.devices.group_of if isinstance(self.devices, Repeated) else {}
+
+    @cached_property
+    def _local_by_name(self) -> dict[int, dict[str, Device]]:
+        return {id(group): {d.name: d for d in group.items} for group in _groups(self.devices)}
+
+    def _local_names(self, host: str) -> dict[str, Device]:
+        group = self._group_of.get(host)
+        return self._local_by_name[id(group)] if group else {}
+
+    def _find(self, name: str) -> tuple[Device, str | None] | None:
+        """A device by name: a template's with the host it stands for, or a single one with None."""
+        single = self._single_by_name.get(name)
+        if single is not None:
+            return single, None
+        host, _, local = name.partition("/")
+        found = self._local_names(host).get(local)
+        return None if found is None else (found, host)
 
     def device(self, name: str) -> Device:
         """The device called ``name``. Raises UsageError with the nearest name."""
-        found = self._by_name.get(name)
+        made: dict[str, Device] = self.memo.setdefault("devices", {})
+        if name in made:
+            return made[name]
+        found = self._find(name)
         if found is None:
             raise UsageError(
                 f"no device {name!r}",
                 where=f"fabric {self.name}",
                 expected=f"one of its {len(self.devices)} devices",
-                fix=did_you_mean(name, self._by_name),
+                fix=did_you_mean(name, self._names),
             )
-        return found
+        template, host = found
+        made[name] = template if host is None else device_at_host(template, host)
+        return made[name]
 
     def of_kind(self, kind: DeviceKind) -> tuple[Device, ...]:
         """The devices of one kind, in the design's order."""
-        return tuple(d for d in self.devices if d.kind == kind)
+        if not isinstance(self.devices, Repeated):
+            return tuple(d for d in self.devices if d.kind == kind)
+        repeated = (
+            device_at_host(d, host)
+            for group in self.devices.groups
+            for host in group.hosts
+            for d in group.items
+            if d.kind == kind
+        )
+        return (*repeated, *(d for d in self.devices.single if d.kind == kind))
 
     def links_from(self, device: str) -> tuple[Link, ...]:
         """Links that leave ``device``."""
-        return self._from.get(device, ())
+        return self._ends("from", device)
 
     def links_to(self, device: str) -> tuple[Link, ...]:
         """Links that arrive at ``device``."""
-        return self._to.get(device, ())
+        return self._ends("to", device)
+
+    def _ends(self, way: Literal["from", "to"], device: str) -> tuple[Link, ...]:
+        made: dict[str, tuple[Link, ...]] = self.memo.setdefault(("links", way), {})
+        if device not in made:
+            index = self._link_index[way]
+            host, _, local = device.partition("/")
+            group = self._link_group_of.get(host)
+            own = index[id(group)].get(local, ()) if group else ()
+            made[device] = (
+                *(link_at_host(link, host) for link in own),
+                *index[None].get(device, ()),
+            )
+        return made[device]
+
+    @cached_property
+    def _link_group_of(self) -> dict[str, Group[Link]]:
+        return self.links.group_of if isinstance(self.links, Repeated) else {}
+
+    @cached_property
+    def _link_index(self) -> dict[str, dict[int | None, dict[str, tuple[Link, ...]]]]:
+        """Way → group (None: single links) → device → its links."""
+        parts: dict[int | None, Sequence[Link]] = {id(g): g.items for g in _groups(self.links)}
+        parts[None] = _single(self.links)
+        return {
+            "from": {part: _grouped(links, lambda link: link.src) for part, links in parts.items()},
+            "to": {part: _grouped(links, lambda link: link.dst) for part, links in parts.items()},
+        }
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """Host names in order of first appearance."""
-        return tuple(dict.fromkeys(d.host for d in self.devices if d.host is not None))
+        """Host names, repeated ones first, each in order of first appearance."""
+        repeated = (host for group in _groups(self.devices) for host in group.hosts)
+        single = (d.host for d in _single(self.devices) if d.host is not None)
+        return tuple(dict.fromkeys((*repeated, *single)))
+
+    @cached_property
+    def _single_on_host(self) -> dict[str, list[Device]]:
+        found: defaultdict[str, list[Device]] = defaultdict(list)
+        for d in _single(self.devices):
+            if d.host is not None:
+                found[d.host].append(d)
+        return found
+
+    @cached_property
+    def _host_set(self) -> frozenset[str]:
+        return frozenset(self.hosts)
 
     def on_host(self, host: str, kind: DeviceKind | None = None) -> tuple[Device, ...]:
         """The devices of ``host``, all or of one kind."""
-        if host not in self.hosts:
+        if host not in self._host_set:
             raise unknown("host", host, self.hosts, where=f"fabric {self.name}")
-        return tuple(d for d in self.devices if d.host == host and (kind is None or d.kind == kind))
+        group = self._group_of.get(host)
+        own = (
+            device_at_host(d, host)
+            for d in (group.items if group else ())
+            if kind is None or d.kind == kind
+        )
+        single = (d for d in self._single_on_host.get(host, ()) if kind is None or d.kind == kind)
+        return (*own, *single)
+
+    @property
+    def equal_hosts(self) -> tuple[Group[Device], ...]:
+        """Groups of hosts whose devices are kept once; other devices are in ``single_devices``."""
+        return _groups(self.devices)
+
+    @property
+    def single_devices(self) -> tuple[Device, ...]:
+        """Devices that are not repeated: the network's, and hosts that are like no other."""
+        return _single(self.devices)
+
+    @property
+    def single_links(self) -> tuple[Link, ...]:
+        """Links that are not repeated: between hosts and switches, among switches, of single hosts."""
+        return _single(self.links)
+
+    @cached_property
+    def network_devices(self) -> tuple[Device, ...]:
+        """What stands outside the hosts: switches and externals."""
+        return tuple(d for d in self.single_devices if d.host is None)
+
+    @cached_property
+    def network_links(self) -> tuple[Link, ...]:
+        """Links with an end outside the hosts or between two hosts: NIC to leaf and beyond."""
+        return tuple(
+            link
+            for link in self.single_links
+            if (host := self.host_of(link.src)) is None or host != self.host_of(link.dst)
+        )
+
+    def host_of(self, device: str) -> str | None:
+        """The host a device belongs to; None for what stands outside."""
+        found = self._find(device)
+        if found is None:
+            return None
+        template, host = found
+        return host if host is not None else template.host
+
+    def with_links(self, changes: Mapping[Link, Sequence[Link]]) -> Fabric:
+        """The same fabric with each link that is a key replaced by its value's links (none: removed)."""
+        hosts = {self.host_of(link.src) for link in changes} & set(self._link_group_of)
+        links = self.links
+        if isinstance(links, Repeated):
+            links = links.with_single([h for h in self.hosts if h in hosts])
+        single = [new for link in _single(links) for new in changes.get(link, (link,))]
+        return replace(
+            self,
+            links=Repeated(links.groups, single, link_at_host)
+            if isinstance(links, Repeated)
+            else tuple(single),
+        )
+
+
+class _Names(Collection[str]):
+    """The names of a fabric's devices, tested without making the devices of equal hosts."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._fabric._find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (d.name for d in self._fabric.devices)
+
+    def __len__(self) -> int:
+        return len(self._fabric.devices)
+
+
+def device_at_host(template: Device, host: str) -> Device:
+    """A template's device as that of ``host``."""
+    return replace(template, name=f"{host}/{template.name}", host=host)
+
+
+def link_at_host(template: Link, host: str) -> Link:
+    """A template's link as that of ``host``."""
+    return replace(template, src=f"{host}/{template.src}", dst=f"{host}/{template.dst}")
+
+
+def equal_hosts(
+    hosts: Sequence[str],
+    devices: Sequence[Device],
+    links: Sequence[Link],
+    *,
+    others: Sequence[Device] = (),
+    other_links: Sequence[Link] = (),
+) -> tuple[Repeated[Device], Repeated[Link]]:
+    """Sequences for a Fabric: ``hosts`` that hold ``devices`` and ``links`` (local names), then others."""
+    names = tuple(hosts)
+    return (
+        Repeated([Group(names, tuple(devices))], others, device_at_host),
+        Repeated([Group(names, tuple(links))], other_links, link_at_host),
+    )
+
+
+def _groups(items: Sequence[T]) -> tuple[Group[T], ...]:
+    return items.groups if isinstance(items, Repeated) else ()
+
+
+def _single(items: Sequence[T]) -> tuple[T, ...]:
+    return items.single if isinstance(items, Repeated) else tuple(items)
 
 
 def to_networkx(fabric: Fabric) -> nx.MultiDiGraph[str]:
@@ -213,17 +410,16 @@ def to_networkx(fabric: Fabric) -> nx.MultiDiGraph[str]:
     return graph
 
 
-def check_link(link: Link, devices: Iterable[str], *, where: str) -> None:
+def check_link(link: Link, devices: Collection[str], *, where: str) -> None:
     """Raise UsageError for a link with a loose end or a figure that cannot be."""
     place = f"{where}: link {link.name}"
-    known = devices if isinstance(devices, set | dict) else set(devices)
     for end in (link.src, link.dst):
-        if end not in known:
+        if end not in devices:
             raise UsageError(
                 f"dangling link: no device {end!r}",
                 where=place,
                 expected="both ends to be devices of the fabric",
-                fix=did_you_mean(end, known),
+                fix=did_you_mean(end, devices),
             )
     if link.link_class not in LINK_CLASSES:
         raise unknown("link class", str(link.link_class), LINK_CLASSES, where=place)
@@ -272,7 +468,15 @@ def check_figures(
         )
 
 
-def _reject_duplicates(devices: tuple[Device, ...], where: str) -> None:
+def _reject_duplicates(devices: Sequence[Device], where: str) -> None:
+    for group in _groups(devices):
+        _each_once(group.items, where)
+        if len(set(group.hosts)) < len(group.hosts):
+            raise UsageError("two hosts share a name", where=where, expected="each name once")
+    _each_once(_single(devices), where)
+
+
+def _each_once(devices: Sequence[Device], where: str) -> None:
     seen: set[str] = set()
     for d in devices:
         if d.name in seen:
@@ -284,7 +488,7 @@ def _reject_duplicates(devices: tuple[Device, ...], where: str) -> None:
         seen.add(d.name)
 
 
-def _grouped(links: tuple[Link, ...], key: Callable[[Link], str]) -> dict[str, tuple[Link, ...]]:
+def _grouped(links: Sequence[Link], key: Callable[[Link], str]) -> dict[str, tuple[Link, ...]]:
     groups: defaultdict[str, list[Link]] = defaultdict(list)
     for link in links:
         groups[key(link)].append(link)

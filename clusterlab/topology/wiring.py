@@ -26,16 +26,16 @@ def connect(
     UsageError naming the side that matches nothing: a dangling link. ``may_loop`` pairs a device
     with itself, and only with itself (class memory).
     """
-    sources = _match(names, from_pattern, where_from)
-    targets = _match(names, to_pattern, where_to)
+    sources = numbered(names, from_pattern, where_from)
+    targets = numbered(names, to_pattern, where_to)
     if may_loop:
         return [(name, name) for name, _ in sources if any(name == t for t, _ in targets)]
-    numbered = "{i}" in from_pattern and "{i}" in to_pattern
+    by_same = "{i}" in from_pattern and "{i}" in to_pattern
     by_number: defaultdict[str | None, list[str]] = defaultdict(list)
     for name, number in targets:
-        by_number[number if numbered else None].append(name)
+        by_number[number if by_same else None].append(name)
     pairs = [
-        (a, b) for a, number in sources for b in by_number[number if numbered else None] if a != b
+        (a, b) for a, number in sources for b in by_number[number if by_same else None] if a != b
     ]
     if not pairs:
         raise UsageError(
@@ -69,7 +69,11 @@ def _numbers(part: str, where: str) -> str:
     return "(?:" + "|".join(map(str, span)) + ")"
 
 
-def _match(names: Sequence[str], pattern: str, where: str) -> list[tuple[str, str | None]]:
+def numbered(names: Sequence[str], pattern: str, where: str) -> list[tuple[str, str | None]]:
+    """The ``names`` that ``pattern`` matches, each with its ``{i}`` (None where it has none).
+
+    Raises UsageError at ``where`` when it matches nothing.
+    """
     if pattern.count("{i}") > 1:
         raise UsageError(f"{pattern!r} has {{i}} twice", where=where, expected="{i} once")
     compiled = re.compile("".join(_expression(part, where) for part in _PARTS.split(pattern)))
