@@ -332,7 +332,12 @@ class Fabric:
 
     def with_links(self, changes: Mapping[Link, Sequence[Link]]) -> Fabric:
         """The same fabric with each link that is a key replaced by its value's links (none: removed)."""
-        hosts = {self.host_of(link.src) for link in changes} & set(self._link_group_of)
+        inside = {
+            self.host_of(link.src)
+            for link in changes
+            if self.host_of(link.src) == self.host_of(link.dst)
+        }
+        hosts = inside & set(self._link_group_of)
         links = self.links
         if isinstance(links, Repeated):
             links = links.with_single([h for h in self.hosts if h in hosts])
