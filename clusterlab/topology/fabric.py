@@ -33,9 +33,7 @@ DeviceKind = Literal[
     "core",
     "external",
 ]
-LinkClass = Literal[
-    "nvlink", "xgmi", "c2c", "pcie", "upi", "ib", "ethernet", "network", "memory"
-]
+LinkClass = Literal["nvlink", "xgmi", "c2c", "pcie", "upi", "ib", "ethernet", "network", "memory"]
 """``network``: a link between hosts and switches of which no source says whether ib or ethernet."""
 
 DEVICE_KINDS: tuple[str, ...] = get_args(DeviceKind)
@@ -330,18 +328,23 @@ class Fabric:
         template, host = found
         return host if host is not None else template.host
 
-    def with_links(self, changes: Mapping[Link, Sequence[Link]]) -> Fabric:
-        """The same fabric with each link that is a key replaced by its value's links (none: removed)."""
+    def with_links(self, changes: Mapping[tuple[str, str], Sequence[Link]]) -> Fabric:
+        """The same fabric where the links from ``src`` to ``dst`` are ``changes[src, dst]`` (none: removed).
+
+        They stand where the first of the old ones stood; only hosts with a change inside are written out.
+        """
         inside = {
-            self.host_of(link.src)
-            for link in changes
-            if self.host_of(link.src) == self.host_of(link.dst)
+            self.host_of(src) for src, dst in changes if self.host_of(src) == self.host_of(dst)
         }
         hosts = inside & set(self._link_group_of)
         links = self.links
         if isinstance(links, Repeated):
             links = links.with_single([h for h in self.hosts if h in hosts])
-        single = [new for link in _single(links) for new in changes.get(link, (link,))]
+        left = dict(changes)
+        single: list[Link] = []
+        for link in _single(links):
+            key = (link.src, link.dst)
+            single += left.pop(key, ()) if key in changes else (link,)
         return replace(
             self,
             links=Repeated(links.groups, single, link_at_host)

@@ -71,7 +71,9 @@ def test_a_position_beyond_the_end_is_an_index_error() -> None:
 def test_a_changed_link_leaves_the_other_hosts_repeated() -> None:
     fabric = compact()
     hurt = next(link for link in fabric.links if link.src == "b/gpu0")
-    broken = fabric.with_links({hurt: [replace(hurt, health=0.0)], UP[0]: []})
+    broken = fabric.with_links(
+        {(hurt.src, hurt.dst): [replace(hurt, health=0.0)], (UP[0].src, UP[0].dst): []}
+    )
     assert [link.health for link in broken.links if link.src == "b/gpu0"] == [0.0]
     assert UP[0] not in broken.links
     assert len(broken.links) == len(fabric.links) - 1
