@@ -144,6 +144,7 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
         raise unknown("device kind", kind, DEVICE_KINDS, where=document.where(*path, "kind"))
     count = whole(document, (*path, "count"), default=1)
     limit(count, MAX_DEVICES, "devices", document)
+    counted = at(document, (*path, "count")) is not None
     need_number(name, count, where=document.where(*path, "name"))
     memory = number(document, (*path, "memory_GiB"))
     model = text(document, (*path, "model"), default="")
@@ -152,9 +153,14 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
     if role and role not in ROLES:
         raise unknown("role", role, ROLES, where=document.where(*path, "role"))
     host = text(document, (*path, "host"), default="") or host
+
+    def words(field: str, i: int) -> str | None:
+        value = _words(document, (*path, field), i, count)
+        return value.replace("{i}", str(i)) if value and counted else value
+
     return [
         Device(
-            name=name.replace("{i}", str(i)) if count > 1 else name.replace("{i}", "0"),
+            name=name.replace("{i}", str(i)) if counted else name,
             kind=kind,  # type: ignore[arg-type]  # one of DEVICE_KINDS, checked above
             host=host,
             model=model or None,
@@ -166,17 +172,17 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
             in_network=in_network,
             role=role or None,  # type: ignore[arg-type]  # one of ROLES, checked above
             ports=per_instance(document, (*path, "ports"), i, count),
-            pci=_words(document, (*path, "pci"), i, count),
-            guid=_words(document, (*path, "guid"), i, count),
-            interface=_words(document, (*path, "interface"), i, count),
-            cage=_words(document, (*path, "cage"), i, count),
+            pci=words("pci", i),
+            guid=words("guid", i),
+            interface=words("interface", i),
+            cage=words("cage", i),
         )
         for i in range(count)
     ]
 
 
 def _words(document: Document, path: Path, i: int, count: int) -> str | None:
-    """Text for all ({i} in it is the instance's number), or a list with one for each; absent: unknown."""
+    """Text for all, or a list with one for each; absent: unknown."""
     value = at(document, path)
     if value is None or value == "unknown":
         return None
@@ -190,7 +196,7 @@ def _words(document: Document, path: Path, i: int, count: int) -> str | None:
         raise UsageError(
             f"{short(value)}", where=document.where(*path), expected="text, or a list of texts"
         )
-    return value.replace("{i}", str(i))
+    return value
 
 
 def need_number(name: str, count: int, *, where: str) -> None:

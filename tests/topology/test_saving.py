@@ -1,0 +1,93 @@
+"""What is written is what is read back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterlab.core.errors import UsageError
+from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric
+from clusterlab.topology.fabric import DEVICE_KINDS, LINK_CLASSES, ROLES, Device, Fabric, Link
+from clusterlab.topology.saving import fabric_to_yaml
+
+NAMES = st.text(min_size=1, max_size=12).filter(lambda s: s.isprintable() and s.strip() == s and s != "unknown")
+FIGURE = st.none() | st.floats(0.001, 1e4)
+SMALL = st.none() | st.integers(0, 9)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Fabric:
+    names = draw(st.lists(NAMES, min_size=2, max_size=6, unique=True))
+    devices = [
+        Device(
+            name,
+            draw(st.sampled_from(DEVICE_KINDS)),  # type: ignore[arg-type]
+            host=draw(st.none() | st.sampled_from(["n0", "a b"])),
+            model=draw(st.none() | NAMES),
+            numa=draw(SMALL),
+            rail=draw(SMALL),
+            cores=draw(SMALL),
+            memory_bytes=draw(st.none() | st.integers(1, 1 << 41)),
+            in_network=draw(st.booleans()),
+            role=draw(st.none() | st.sampled_from(ROLES)),  # type: ignore[arg-type]
+            ports=draw(SMALL),
+            pci=draw(st.none() | NAMES),
+            guid=draw(st.none() | NAMES),
+            cage=draw(st.none() | NAMES),
+        )
+        for name in names
+    ]
+    ends = draw(st.lists(st.permutations(names).map(lambda p: (p[0], p[1])), max_size=8))
+    links = []
+    for a, b in ends:
+        rate = draw(FIGURE)
+        link = Link(
+            a,
+            b,
+            draw(st.sampled_from([c for c in LINK_CLASSES if c != "memory"])),  # type: ignore[arg-type]
+            rate,
+            latency_us=draw(FIGURE),
+            multiplicity=draw(st.integers(1, 18)),
+            wire_GBps=None if rate is None else draw(st.none() | st.just(rate * 1.25)),
+            rail=draw(SMALL),
+            health=draw(st.sampled_from([0.0, 0.5, 1.0])),
+            GBps_source="" if rate is None else "read",
+        )
+        link = replace(
+            link,
+            latency_source="" if link.latency_us is None else "read",
+            wire_source="" if link.wire_GBps is None else "read",
+        )
+        links += [link, replace(link, src=b, dst=a)] if draw(st.booleans()) else [link]
+    return Fabric("f", tuple(devices), tuple(links), description=draw(st.just("") | NAMES))
+
+
+def same(a: Fabric, b: Fabric) -> None:
+    assert a.name == b.name
+    assert a.description == b.description
+    assert list(a.devices) == list(b.devices)
+    assert sorted(a.links, key=repr) == sorted(b.links, key=repr)
+
+
+@settings(max_examples=150, deadline=None)
+@given(fabrics())
+def test_any_fabric_comes_back(fabric: Fabric) -> None:
+    same(fabric, fabric_from_yaml(fabric_to_yaml(fabric), file="f.yaml", default_name="x"))
+
+
+@pytest.mark.parametrize("name", ["host", "hgx-h100", "dgx-h100-2node", "lab-2x4"])
+def test_a_design_comes_back(name: str) -> None:
+    fabric = load_fabric(name)
+    back = fabric_from_yaml(fabric_to_yaml(fabric), file="f.yaml", default_name="x")
+    assert sorted(fabric.devices, key=repr) == sorted(back.devices, key=repr)
+    assert sorted(fabric.links, key=repr) == sorted(back.links, key=repr)
+    assert "hgx-h100" in list_designs()
+
+
+def test_a_fabric_too_large_for_a_file_is_refused() -> None:
+    devices = tuple(Device(f"{'x' * 200}{i}", "gpu") for i in range(50_000))
+    with pytest.raises(UsageError, match="by reference"):
+        fabric_to_yaml(Fabric("f", devices, ()))
