@@ -6,6 +6,7 @@ Every error names file and line. ``Document.line`` tells later checks where a fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from clusterlab.core.errors import UsageError
@@ -44,6 +45,13 @@ def dotted(path: Path) -> str:
     return text
 
 
+def _loader() -> Any:
+    """libyaml's loader where PyYAML was built with it: ten times as fast, the same nodes and marks."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def read_yaml(text: str, *, file: str) -> Document:
     """The one document in ``text``. Raises UsageError naming ``file`` and line."""
     import yaml
@@ -54,7 +62,7 @@ def read_yaml(text: str, *, file: str) -> Document:
         )
     try:
         _reject_tricks(text, file)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -72,7 +80,7 @@ def _reject_tricks(text: str, file: str) -> None:
     import yaml
 
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=_loader()):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise UsageError(
@@ -111,6 +119,13 @@ def _plain(node: Any, path: Path, lines: dict[Path, int], file: str) -> Any:
     return _scalar(node, file)
 
 
+@cache
+def _constructor() -> Any:
+    import yaml
+
+    return yaml.constructor.SafeConstructor()
+
+
 def _key(node: Any, file: str) -> str:
     import yaml
 
@@ -129,6 +144,6 @@ def _scalar(node: Any, file: str) -> Any:
             f"a value of type {kind}", where=where, expected="text, a number, true, false or null"
         )
     try:
-        return yaml.constructor.SafeConstructor().construct_object(node)
+        return _constructor().construct_object(node)
     except (yaml.YAMLError, ValueError):
         raise UsageError(f"not a value: {node.value!r}", where=where) from None

@@ -13,7 +13,7 @@ from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabr
 from clusterlab.topology.fabric import DEVICE_KINDS, LINK_CLASSES, ROLES, Device, Fabric, Link
 from clusterlab.topology.saving import fabric_to_yaml
 
-NAMES = st.text(min_size=1, max_size=12).filter(lambda s: s.isprintable() and s.strip() == s and s != "unknown")
+NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
 FIGURE = st.none() | st.floats(0.001, 1e4)
 SMALL = st.none() | st.integers(0, 9)
 
@@ -72,7 +72,7 @@ def same(a: Fabric, b: Fabric) -> None:
     assert sorted(a.links, key=repr) == sorted(b.links, key=repr)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(fabrics())
 def test_any_fabric_comes_back(fabric: Fabric) -> None:
     same(fabric, fabric_from_yaml(fabric_to_yaml(fabric), file="f.yaml", default_name="x"))
@@ -88,6 +88,6 @@ def test_a_design_comes_back(name: str) -> None:
 
 
 def test_a_fabric_too_large_for_a_file_is_refused() -> None:
-    devices = tuple(Device(f"{'x' * 200}{i}", "gpu") for i in range(50_000))
+    devices = tuple(Device(f"{'x' * 200}{i}", "gpu") for i in range(45_000))
     with pytest.raises(UsageError, match="by reference"):
         fabric_to_yaml(Fabric("f", devices, ()))
