@@ -1,0 +1,189 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterlab.core.errors import UsageError
+from clusterlab.formats.strict_yaml import read_yaml
+from clusterlab.topology.breaking import break_fabric, broken_yaml
+from clusterlab.topology.connected import reach
+from clusterlab.topology.damage import damage
+from clusterlab.topology.fabric import Fabric, to_networkx
+from clusterlab.topology.faults import find_faults
+from tests.topology.clusters import small, superpod
+
+
+def health(fabric: Fabric, a: str, b: str) -> list[tuple[int, float]]:
+    return [(k.multiplicity, k.health) for k in fabric.links_from(a) if k.dst == b]
+
+
+def both(fabric: Fabric, a: str, b: str) -> list[tuple[int, float]]:
+    assert health(fabric, a, b) == health(fabric, b, a)
+    return health(fabric, a, b)
+
+
+def test_one_cable_of_a_connection_goes_down_and_keeps_its_number() -> None:
+    fabric = superpod(31, 4)
+    once = break_fabric(fabric, ["leaf3/spine2#1"])
+    assert both(once, "leaf3", "spine2") == [(1, 1.0), (1, 0.0), (6, 1.0)]
+    assert both(once, "leaf3", "spine1") == [(8, 1.0)]
+    assert both(break_fabric(once, ["leaf3/spine2#1"]), "leaf3", "spine2") == both(
+        once, "leaf3", "spine2"
+    )
+    twice = break_fabric(once, ["spine2/leaf3#2"])
+    assert both(twice, "leaf3", "spine2") == [(1, 1.0), (2, 0.0), (5, 1.0)]
+
+
+def test_a_whole_connection_or_a_share_of_it() -> None:
+    fabric = break_fabric(small(), ["leaf0/spine0", "n3/gpu1/pcie1:half", "n0/nic0/leaf0:0.25"])
+    assert both(fabric, "leaf0", "spine0") == [(2, 0.0)]
+    assert both(fabric, "n3/gpu1", "n3/pcie1") == [(1, 0.5)]
+    assert both(fabric, "n0/nic0", "leaf0") == [(1, 0.25)]
+    assert {c.name for c in find_faults(fabric).connections} == {
+        "n0/nic0/leaf0",
+        "leaf0/spine0",
+        "n3/gpu1/pcie1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "devices", "hosts"),
+    [
+        ("n2/nic1", ["n2/nic1"], ()),
+        ("leaf7", ["leaf7"], ()),
+        ("spine0", ["spine0"], ()),
+        ("n0/nvswitch1", ["n0/nvswitch1"], ()),
+        ("n[1,3]/nvswitch1", ["n1/nvswitch1", "n3/nvswitch1"], ()),
+        ("n3", [], ("n3",)),
+        ("n*", [], ("n0", "n1", "n2", "n3")),
+        ("osfp0@n1", ["n1/nic0", "n1/nic1"], ()),
+        ("osfp*@n[0-1]", ["n0/nic0", "n0/nic1", "n1/nic0", "n1/nic1"], ()),
+    ],
+)
+def test_a_device_a_host_or_a_cage_takes_all_its_links_down(
+    what: str, devices: list[str], hosts: tuple[str, ...]
+) -> None:
+    faults = find_faults(break_fabric(small(), [what]))
+    assert [d.name for d in faults.devices] == devices
+    assert faults.hosts == hosts
+    assert faults.connections == ()
+
+
+def test_a_plane_is_its_switches_and_links() -> None:
+    fabric = break_fabric(small(), ["plane1"])
+    for link in fabric.network_links:
+        assert link.health == (0.0 if link.plane == 1 else 1.0)
+    assert reach(fabric).pairs == reach(small()).pairs
+
+
+def test_what_is_down_stays_down_and_the_smaller_share_wins() -> None:
+    fabric = break_fabric(small(), ["leaf0/spine0", "leaf0/spine0:half", "leaf0:0.75"])
+    assert both(fabric, "leaf0", "spine0") == [(2, 0.0)]
+    assert both(fabric, "leaf0", "spine1") == [(2, 0.75)]
+
+
+@pytest.mark.parametrize(
+    ("what", "fix"),
+    [
+        ("leef3", "leaf3"),
+        ("n2/nik1", "n2/nic1"),
+        ("n22", "n2"),
+        ("osfp9@n1", "osfp0"),
+        ("leaf3/spin2", "leaf3/spine2"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_nearest(what: str, fix: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{fix}'"):
+        break_fabric(small(), [what])
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("leaf0/leaf1", "not connected"),
+        ("leaf0/spine0#2", "#0 to #1"),
+        ("leaf0#1", "not a connection"),
+        ("plane7", "plane"),
+        ("zzz*", "nothing"),
+        ("osfp0@zzz", "a host's name"),
+    ],
+)
+def test_what_is_not_there_is_refused(what: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        break_fabric(small(), [what])
+
+
+def test_nothing_to_break_changes_nothing_and_the_healthy_fabric_is_left_alone() -> None:
+    assert break_fabric(small(), []) == small()
+    broken = break_fabric(small(), ["leaf0"])
+    assert broken.digest != small().digest
+    assert all(k.health == 1 for k in small().links)
+
+
+def test_the_file_by_reference_reads_back() -> None:
+    what = ["leaf3/spine2#1", 'a "quoted" name: é']
+    document = read_yaml(broken_yaml("superpod-h100-4su", "ab12", what), file="b.yaml")
+    assert document.data == {"base": "superpod-h100-4su", "digest": "ab12", "broken": what}
+
+
+def test_only_hosts_with_a_change_inside_are_written_out() -> None:
+    broken = break_fabric(superpod(31, 4), ["n5/nic3", "leaf0", "n7/gpu0/pcie0:half"])
+    (group,) = broken.links.groups  # type: ignore[attr-defined]
+    assert set(superpod(31, 4).hosts) - set(group.hosts) == {"n5", "n7"}
+
+
+def test_the_damage_of_one_nic() -> None:
+    before = superpod(31, 4)
+    found = damage(before, break_fabric(before, ["n5/nic3"]))
+    assert {(x.link_class, x.down, x.lost_GBps) for x in found.losses} == {
+        ("pcie", 1, 48.0),
+        ("ib", 1, 48.0),
+    }
+    assert (found.hosts, found.rails, found.pairs_cut) == (("n5",), (3,), 0)
+
+
+def test_the_damage_of_a_spine_and_of_hosts() -> None:
+    before = small()
+    spine = damage(before, break_fabric(before, ["spine0"]))
+    assert spine.hosts == ("n0", "n1", "n2", "n3")
+    assert [(x.down, x.lost_GBps) for x in spine.losses] == [(4 * 2, 4 * 2 * 24.0)]
+    host = damage(before, break_fabric(before, ["n1"]))
+    assert host.alone == ("n1/gpu0", "n1/gpu1")
+    assert (host.pairs, host.pairs_cut) == (28, 2 * 6 + 1)
+
+
+def test_only_what_is_new_counts_as_damage() -> None:
+    first = break_fabric(small(), ["leaf0/spine0#0"])
+    found = damage(first, break_fabric(first, ["leaf0/spine0"]))
+    assert [(x.down, x.lost_GBps) for x in found.losses] == [(1, 24.0)]
+
+
+def pairs_by_search(fabric: Fabric) -> int:
+    """The same count by walking the graph from every GPU."""
+    import networkx as nx
+
+    graph = to_networkx(fabric)
+    graph.remove_edges_from(
+        [(a, b, k) for a, b, k, d in graph.edges(keys=True, data=True) if d["link"].health == 0]
+    )
+    gpus = [d.name for d in fabric.of_kind("gpu")]
+    count = 0
+    for a in gpus:
+        for b in gpus:
+            hosts = {fabric.host_of(a), fabric.host_of(b), None}
+            kept = [
+                n for n in graph if n in (a, b) or (n not in gpus and fabric.host_of(n) in hosts)
+            ]
+            count += a < b and nx.has_path(graph.subgraph(kept), a, b)
+    return count
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_pairs_cut_are_those_a_walk_over_the_graph_finds(seed: int) -> None:
+    rng = random.Random(seed)
+    pairs = sorted({(k.src, k.dst) for k in small().links})
+    chosen = [f"{a}/{b}" for a, b in rng.sample(pairs, rng.randrange(len(pairs)))]
+    broken = break_fabric(small(), chosen)
+    assert reach(broken).pairs == pairs_by_search(broken)
