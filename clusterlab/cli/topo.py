@@ -25,10 +25,10 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
 ) -> None:
     """Check a fabric and print what it holds: devices by kind, links by class and speed."""
-    from clusterlab.topology.design import load_fabric
+    from clusterlab.topology.opening import open_fabric
     from clusterlab.topology.summary import summary
 
-    data = summary(load_fabric(fabric))
+    data = summary(open_fabric(fabric))
     typer.echo(json.dumps(data) if as_json else _text(data))
 
 

@@ -17,8 +17,8 @@ from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of, unsupported_by
 from clusterlab.runs.sweep import SweepStart
-from clusterlab.topology.design import load_fabric
 from clusterlab.topology.match import place_like
+from clusterlab.topology.opening import open_fabric
 
 DEFAULT_LOCAL_RANKS = 4
 """Ranks on a machine without GPUs when nobody says how many."""
@@ -35,7 +35,7 @@ def run_local_sweep(start: SweepStart) -> int:
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
     if config.fabric not in (None, THIS_HOST):
-        place_like(load_fabric(str(config.fabric)), local_placement(world_size, "here"))
+        place_like(open_fabric(str(config.fabric)), local_placement(world_size, "here"))
     run = start.open_run()
     job = job_of(start, run.path)
 

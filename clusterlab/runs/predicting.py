@@ -14,10 +14,10 @@ from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.predict import as_predicted, predict
 from clusterlab.cost.types import NoFigureError, PredictRequest
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
-from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import matching_design, place_like
+from clusterlab.topology.opening import open_fabric
 
 _MESSAGES = {"ping_pong": "send"}
 """Half of a round trip is one message."""
@@ -81,7 +81,7 @@ def choose_model(
         names = sorted({r.gpu_name or "unknown GPU" for r in observed.ranks})
         note = f"no design for {', '.join(names)}: nothing is predicted; name one with --fabric"
         return Model(observed, backend, note=note)
-    found = host_fabric(read_host()) if fabric == THIS_HOST else load_fabric(fabric)
+    found = host_fabric(read_host()) if fabric == THIS_HOST else open_fabric(fabric)
     placed = place_like(found, _as_one_host(observed) if fabric == THIS_HOST else observed)
     return Model(observed, backend, found, placed, calibration)
 

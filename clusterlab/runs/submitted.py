@@ -26,7 +26,8 @@ from clusterlab.runs.bench import name_of, parse_corrupt, resolve, run_bench
 from clusterlab.runs.directory import announced
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.request import BenchRequest
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design import list_designs
+from clusterlab.topology.opening import open_fabric
 
 FOLDER = "submit"
 JOB = "job.json"
@@ -135,7 +136,7 @@ def _checked_name(request: BenchRequest, site: Site, options: SubmitOptions) -> 
     make_plan(config, nodes * ranks, lambda _name, _dtype, _op: None)
     parse_corrupt(request.corrupt)
     if request.fabric is not None:
-        load_fabric(request.fabric)
+        open_fabric(request.fabric)
     if not _TIME_LIMIT.fullmatch(options.time_limit):
         raise UsageError(
             f"{options.time_limit!r}", where="--time", expected="minutes, HH:MM:SS or D-HH:MM:SS"

@@ -11,9 +11,9 @@ from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
 from clusterlab.runs.plan import make_plan, resolve_config
 from clusterlab.runs.predicting import THIS_HOST
-from clusterlab.topology.design import load_fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import chip_name
+from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.place import place_on
 
 
@@ -44,7 +44,7 @@ def predict_sweep(options: PredictOptions) -> list[tuple[Point, Prediction]]:
         calibration = load_or_calibrate(options.ranks or 4, progress=_say)
         fabric = host_fabric(read_host())
     else:
-        fabric = load_fabric(options.fabric)
+        fabric = open_fabric(options.fabric)
     gpus = len(fabric.of_kind("gpu"))
     backend = options.backend
     if backend == "auto":

@@ -22,6 +22,7 @@ both directions unless ``one_way: true``.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
@@ -46,7 +47,7 @@ from clusterlab.topology.host import host_fabric, read_host
 MAX_FILE_BYTES = 16 << 20
 """Designs are written by hand: a larger file is something else."""
 
-_TOP_KEYS = ("name", "description", "links", "hosts", "network")
+TOP_KEYS = ("name", "description", "links", "hosts", "network")
 _HOST_KEYS = ("count", "name", "like", "devices", "links")
 _NETWORK_KEYS = ("clos", "devices", "links")
 _MAX_LIKE = 8
@@ -64,19 +65,49 @@ def load_fabric(name_or_path: str) -> Fabric:
     ``host`` is the host this runs on; the file of that name shows its form. Raises UsageError naming
     the file, the line and the field.
     """
-    path = Path(name_or_path)
-    if path.suffix in (".yaml", ".yml") or "/" in name_or_path:
-        return fabric_from_yaml(_read(path), file=str(path), default_name=path.stem)
+    if is_file(name_or_path):
+        path = Path(name_or_path)
+        return fabric_from_yaml(read_design(path), file=str(path), default_name=path.stem)
     if name_or_path == "host":
         return host_fabric(read_host())
     known = list_designs()
     if name_or_path not in known:
         raise unknown("fabric", name_or_path, known)
     path = shipped("topologies") / f"{name_or_path}.yaml"
-    return fabric_from_yaml(_read(path), file=path.name, default_name=path.stem)
+    return fabric_from_yaml(read_design(path), file=path.name, default_name=path.stem)
 
 
-def _read(path: Path) -> str:
+@dataclass(frozen=True)
+class Outline:
+    """What a design's hosts are, without its generated network: cheap at any size.
+
+    ``host_devices`` are those of one host, under local names; ``network_devices`` the listed ones.
+    """
+
+    hosts: tuple[str, ...]
+    host_devices: tuple[Device, ...]
+    network_devices: tuple[Device, ...]
+
+
+def outline(name: str) -> Outline:
+    """The outline of the shipped design ``name``. Raises UsageError as ``load_fabric`` does."""
+    known = list_designs()
+    if name not in known:
+        raise unknown("fabric", name, known)
+    path = shipped("topologies") / f"{name}.yaml"
+    document = read_yaml(read_design(path), file=path.name)
+    _, names, devices, _ = _hosts(document)
+    others = device_groups(document, ("network", "devices"), host=None)
+    return Outline(tuple(names), tuple(devices), tuple(others))
+
+
+def is_file(name_or_path: str) -> bool:
+    """Whether ``--fabric`` names a file rather than a design: it has a slash or an extension."""
+    return "/" in name_or_path or bool(Path(name_or_path).suffix)
+
+
+def read_design(path: Path) -> str:
+    """The text of a design file. Raises UsageError naming it when it cannot be read."""
     try:
         if path.exists() and not path.is_file():
             raise UsageError(
@@ -102,7 +133,7 @@ def _read(path: Path) -> str:
 def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
     """Build the fabric a design describes. Raises UsageError naming file, line and field."""
     document = read_yaml(content, file=file)
-    mapping(document, (), _TOP_KEYS)
+    mapping(document, (), TOP_KEYS)
     kinds, names, devices, links = _hosts(document)
     mapping(document, ("network",), _NETWORK_KEYS, optional=True)
     others, other_links, declared = generated_networks(document, names, devices, kinds)
@@ -173,7 +204,7 @@ def _like(
     if depth >= _MAX_LIKE:
         raise UsageError("designs that take their hosts from each other in a circle", where=where)
     path = shipped("topologies") / f"{name}.yaml"
-    kinds, _, devices, links = _hosts(read_yaml(_read(path), file=path.name), depth=depth + 1)
+    kinds, _, devices, links = _hosts(read_yaml(read_design(path), file=path.name), depth=depth + 1)
     if not devices:
         raise UsageError(f"design {name} has no hosts", where=where)
     return kinds, devices, links

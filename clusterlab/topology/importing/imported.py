@@ -9,6 +9,7 @@ from typing import Any, Literal
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.summary import summary
 
 Refused = Literal["not_a_fabric", "measurements"]
 
@@ -25,6 +26,16 @@ class Imported:
     fabric: Fabric
     findings: tuple[Finding, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: kind, the fabric's counts (``summary``), findings and facts."""
+        counts = summary(self.fabric)
+        return {
+            "kind": self.kind,
+            **counts,
+            "findings": [f.to_json() for f in self.findings],
+            "facts": dict(self.facts),
+        }
 
 
 class NotAFabricError(UsageError):
@@ -48,3 +59,12 @@ class NotAFabricError(UsageError):
         self.kind = kind
         self.refused = refused
         self.facts = dict(facts or {})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the format, what it holds instead of a fabric, and the message."""
+        return {
+            "kind": self.kind,
+            "refused": self.refused,
+            "message": str(self),
+            "facts": self.facts,
+        }

@@ -1,0 +1,66 @@
+"""``clusterlab topo import``: other tools' files as one fabric."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterlab.core.errors import ExitCode
+
+_EXAMPLE = """Examples:
+
+  nvidia-smi topo -m > node.txt; clusterlab topo import node.txt
+
+  clusterlab topo import node.xml ibnetdiscover.out topology.conf -o fabric.yaml
+
+  clusterlab topo import ibnetdiscover.out --json | jq .findings
+
+Exit codes: 0 imported (findings are printed; `topo check` judges them), 2 no fabric or not readable.
+"""
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="Files, or - for standard input.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the fabric here, for --fabric and the like."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What was found as JSON.")] = False,
+) -> int:
+    """Read NCCL/RCCL XML, nvidia-smi topo -m/-p2p, nvlink -s, ibnetdiscover, ibstat, Slurm's
+    topology.conf/yaml, lstopo XML, rocm-smi, topograph, InfraGraph, ASTRA-sim or NCCL_DEBUG=INFO logs.
+
+    What each file is, is told from its content. Parts merge: a node, the network, Slurm's placement.
+    """
+    from clusterlab.cli.topo_text import findings_text, summary_text
+    from clusterlab.topology.importing.files import read_files
+    from clusterlab.topology.importing.imported import NotAFabricError
+    from clusterlab.topology.saving import fabric_to_yaml
+
+    try:
+        imported = read_files(files)
+    except NotAFabricError as refusal:
+        if as_json:
+            typer.echo(json.dumps(refusal.to_json()))
+        typer.echo(f"clusterlab: {refusal}", err=True)
+        return ExitCode.USAGE
+    if output is not None:
+        from clusterlab.records.files import write_atomic
+
+        write_atomic(output, fabric_to_yaml(imported.fabric).encode())
+    if as_json:
+        typer.echo(json.dumps(imported.to_json()))
+    else:
+        typer.echo(summary_text(imported.fabric))
+        typer.echo(findings_text(imported.findings))
+        if output is not None:
+            typer.echo(f"clusterlab: {output}", err=True)
+    return ExitCode.OK
+
+
+def add(topo: typer.Typer) -> None:
+    """Add this file's command to ``clusterlab topo``."""
+    topo.command("import", epilog=_EXAMPLE)(import_files)

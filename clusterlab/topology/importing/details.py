@@ -1,0 +1,79 @@
+"""What small listings add to a node: ``nvidia-smi nvlink -s`` the rate of its NVLinks.
+
+Peer capabilities and port states stay in the part's facts and findings.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.importing.imported import Imported
+
+_NUMBER = re.compile(r"(\d+)$")
+
+
+def with_details(node: Fabric, detail: Imported) -> tuple[Fabric, list[Finding]]:
+    """``node`` with what ``detail`` says of its links added, and where the two disagree."""
+    if detail.kind != "nvlink_s":
+        return node, []
+    measured = _nvlinks(detail.fabric)
+    changes: dict[tuple[str, str], tuple[Link, ...]] = {}
+    findings: list[Finding] = []
+    for gpu in node.of_kind("gpu"):
+        known = measured.get(_key(gpu)) or measured.get(_position(gpu))
+        if known is None:
+            continue
+        count, rate, source = known
+        links = [x for x in node.links_from(gpu.name) if x.link_class == "nvlink"]
+        there = sum(x.multiplicity for x in links)
+        if there != count:
+            findings.append(
+                Finding(
+                    code="nvlinks_inactive" if count < there else "nvlink_files_disagree",
+                    severity=Severity.WARNING,
+                    evidence=(
+                        f"{gpu.name}: {count} active in {detail.fabric.origin}, "
+                        f"{there} in {node.origin}",
+                    ),
+                    fix="look at `nvidia-smi nvlink -e` and the fabric manager's log",
+                    links=tuple(x.name for x in links),
+                )
+            )
+        for link in links:
+            for src, dst in ((link.src, link.dst), (link.dst, link.src)):
+                changes[src, dst] = tuple(
+                    _with_rate(x, rate, source) for x in node.links_from(src) if x.dst == dst
+                )
+    return (node.with_links(changes) if changes else node), findings
+
+
+def _nvlinks(fabric: Fabric) -> dict[str, tuple[int, float, str]]:
+    """GPU (by UUID and by number) → its active NVLinks, the rate of one, where that was read."""
+    found = {}
+    for gpu in fabric.of_kind("gpu"):
+        links = [x for x in fabric.links_from(gpu.name) if x.link_class == "nvlink" and x.wire_GBps]
+        if links:
+            rate = links[0].wire_GBps or 0.0
+            known = (sum(x.multiplicity for x in links), rate, links[0].wire_source)
+            found[_key(gpu)] = found[_position(gpu)] = known
+    return found
+
+
+def _key(gpu: Device) -> str:
+    return gpu.guid or gpu.name
+
+
+def _position(gpu: Device) -> str:
+    number = _NUMBER.search(gpu.name)
+    return f"#{number.group(1)}" if number else gpu.name
+
+
+def _with_rate(link: Link, rate: float, source: str) -> Link:
+    """A NVLink with its wire rate, unless one is known or what software gets of it is more."""
+    known = link.wire_GBps is not None or (link.GBps is not None and link.GBps > rate)
+    if link.link_class != "nvlink" or known:
+        return link
+    return replace(link, wire_GBps=rate, wire_source=source)

@@ -1,0 +1,55 @@
+"""Foreign files to one fabric: read each, tell what it is, assemble, merge."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clusterlab.core.errors import UsageError
+from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.importing.merge import merge
+from clusterlab.topology.importing.registry import read_any
+
+MAX_FILE_BYTES = 64 << 20
+"""An ibnetdiscover listing of 100,000 NICs has 30 MB."""
+
+
+def read_files(paths: Sequence[Path]) -> Imported:
+    """The fabric that the files describe together; ``-`` is standard input.
+
+    Raises UsageError for what cannot be read, NotAFabricError for a file that holds something else.
+    """
+    parts = [read_any(_text(path), file=_shown(path)) for path in paths]
+    return parts[0] if len(parts) == 1 else merge(parts)
+
+
+def _shown(path: Path) -> str:
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def _text(path: Path) -> str:
+    """The file's text. Bytes that are not UTF-8 (a terminal's noise) become U+FFFD."""
+    try:
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        elif path.exists() and not path.is_file():
+            raise UsageError(
+                "not a regular file", where=str(path), expected="a file with a topology"
+            )
+        else:
+            with path.open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(path), expected="a file with a topology"
+        ) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(
+            f"more than {MAX_FILE_BYTES} bytes",
+            where=_shown(path),
+            expected="a listing of one host or one network",
+        )
+    if b"\0" in data[:4096]:
+        raise UsageError("not text", where=_shown(path), expected="a text file")
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")

@@ -1,0 +1,259 @@
+"""One node's inside under every host of a network: the network's NICs take the node's places."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.topology.fabric import Device, Fabric, Link, device_at_host, link_at_host
+from clusterlab.topology.repeated import Group, Repeated
+
+_INDEX = re.compile(r"(?:mlx[45]_|HCA-)(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host under local names."""
+
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...]
+
+
+def local_node(fabric: Fabric) -> Node:
+    """The only host of ``fabric`` under local names. Raises UsageError for several hosts.
+
+    Devices outside the host (the far ends of unknown links) come along as the host's own.
+    """
+    if len(fabric.hosts) != 1:
+        raise UsageError(
+            f"{len(fabric.hosts)} hosts",
+            where=fabric.origin or fabric.name,
+            expected="a file of one node, which stands for all hosts of the network",
+        )
+    prefix = f"{fabric.hosts[0]}/"
+    local = {d.name: d.name.removeprefix(prefix) for d in fabric.devices}
+    return Node(
+        tuple(replace(d, name=local[d.name], host="") for d in fabric.devices),
+        tuple(replace(x, src=local[x.src], dst=local[x.dst]) for x in fabric.links),
+    )
+
+
+def stamp(
+    node: Fabric, network: Fabric, members: Sequence[str] | None
+) -> tuple[Fabric, list[Finding]]:
+    """``network`` with ``node``'s inside in every host that has compute NICs (or is in ``members``).
+
+    Findings say which NICs of the node no host shows, which NICs of hosts the node does not have, and
+    which members the network does not show.
+    """
+    inside = local_node(node)
+    chosen, findings = _chosen(network, members)
+    places = {host: _places(inside, network.on_host(host, "nic")) for host in chosen}
+    if not any(places.values()):
+        raise UsageError(
+            "no NIC of the node is one of the network's",
+            where=f"{node.origin} and {network.origin}",
+            expected="equal GUIDs, or names such as mlx5_0 in both",
+            fix="for nvidia-smi topo -m include the NIC legend",
+        )
+    groups: defaultdict[tuple[int | None, ...], list[str]] = defaultdict(list)
+    for host in chosen:
+        rails = tuple(_rail(network, places[host].get(d.name)) for d in inside.devices)
+        groups[rails].append(host)
+    renamed = {old: f"{host}/{local}" for host in chosen for local, old in places[host].items()}
+    devices: list[Group[Device]] = []
+    links: list[Group[Link]] = []
+    for rails, hosts in groups.items():
+        rail_of = {d.name: r for d, r in zip(inside.devices, rails, strict=True)}
+        devices.append(Group(tuple(hosts), _without_nics(inside, rail_of)))
+        links.append(Group(tuple(hosts), inside.links))
+    fabric = replace(
+        network,
+        name="merged",
+        devices=Repeated(devices, _nics(inside, network, chosen, places), device_at_host),
+        links=Repeated(
+            links,
+            [
+                replace(x, src=renamed.get(x.src, x.src), dst=renamed.get(x.dst, x.dst))
+                for x in network.links
+            ],
+            link_at_host,
+        ),
+        origin=f"{node.origin} + {network.origin}",
+        digest="",
+    )
+    return fabric, [*findings, *_unmatched(inside, network, chosen, places)]
+
+
+def _chosen(network: Fabric, members: Sequence[str] | None) -> tuple[list[str], list[Finding]]:
+    """The hosts to fill in, by the network's names, and the members it does not show."""
+    compute = [
+        h
+        for h in network.hosts
+        if any(d.role in (None, "compute") for d in network.on_host(h, "nic"))
+    ]
+    if members is None:
+        return [h for h in compute if _is_compute(network, h)], []
+    known = {**{_short(h): h for h in compute}, **{h: h for h in compute}}
+    chosen = [known[name] for m in members if (name := m if m in known else _short(m)) in known]
+    missing = [m for m in members if m not in known and _short(m) not in known]
+    if not chosen:
+        raise UsageError(
+            "Slurm's nodes and the network's hosts share no name",
+            expected="the same host names in both files",
+            fix=f"Slurm: {', '.join(list(members)[:3])}; network: {', '.join(compute[:3])}",
+        )
+    findings = []
+    if missing:
+        findings.append(
+            Finding(
+                code="host_not_in_network",
+                severity=Severity.WARNING,
+                evidence=(f"{len(missing)} of {len(members)}: {compress_hostlist(missing)}",),
+                fix="check that these nodes are up, cabled and named in their HCA's node description",
+            )
+        )
+    return list(dict.fromkeys(chosen)), findings
+
+
+def _is_compute(network: Fabric, host: str) -> bool:
+    """Whether any of the host's NICs is known to be compute; where no role is known, all are."""
+    nics = network.on_host(host, "nic")
+    return any(d.role == "compute" for d in nics) or all(d.role is None for d in nics)
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0].lower()
+
+
+def _places(node: Node, nics: Sequence[Device]) -> dict[str, str]:
+    """The node's NIC (local name) → the network's device that is it: by GUID, else by name."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for by in (_guid, _interface):
+        there = {key: d.name for d in nics if (key := by(d)) and d.name not in taken}
+        for d in node.devices:
+            key = by(d)
+            if d.kind == "nic" and d.name not in found and key and key in there:
+                found[d.name] = there[key]
+                taken.add(there[key])
+    return found
+
+
+def _guid(device: Device) -> str | None:
+    return device.guid.lower().removeprefix("0x").replace(":", "") if device.guid else None
+
+
+def _interface(device: Device) -> str | None:
+    """What both sides call a NIC: the driver's number where the name has one (HCA-1 is mlx5_0)."""
+    name = device.interface or device.name.rpartition("/")[2]
+    match = _INDEX.fullmatch(name)
+    if match is None:
+        return name.lower()
+    number = int(match.group(1))
+    return f"mlx5_{number - 1 if name.lower().startswith('hca') else number}"
+
+
+def _rail(network: Fabric, nic: str | None) -> int | None:
+    return None if nic is None else network.device(nic).rail
+
+
+def _without_nics(node: Node, rail_of: Mapping[str, int | None]) -> tuple[Device, ...]:
+    """The node's devices but the NICs that the network shows; a GPU gets the rail of its own NIC."""
+    near = _own_nic(node)
+    return tuple(
+        replace(d, rail=rail_of.get(near.get(d.name, ""))) if d.kind == "gpu" else d
+        for d in node.devices
+        if d.kind != "nic"
+    )
+
+
+def _own_nic(node: Node) -> dict[str, str]:
+    """GPU → its NIC where exactly one is nearest, by steps over PCIe."""
+    ahead: defaultdict[str, list[str]] = defaultdict(list)
+    for link in node.links:
+        if link.link_class == "pcie":
+            ahead[link.src].append(link.dst)
+    nics = {d.name for d in node.devices if d.kind == "nic"}
+    own = {}
+    for gpu in (d.name for d in node.devices if d.kind == "gpu"):
+        frontier, seen = [gpu], {gpu}
+        while frontier and not nics & set(frontier):
+            frontier = [n for name in frontier for n in ahead[name] if n not in seen]
+            seen.update(frontier)
+        found = nics & set(frontier)
+        if len(found) == 1:
+            own[gpu] = found.pop()
+    return own
+
+
+def _nics(
+    node: Node, network: Fabric, chosen: Sequence[str], places: Mapping[str, Mapping[str, str]]
+) -> list[Device]:
+    """All single devices: the network's, those in a node's place with the node's facts added, and the
+    node's NICs that a host does not show.
+    """
+    of_node = {d.name: d for d in node.devices if d.kind == "nic"}
+    placed = {old: (host, local) for host in chosen for local, old in places[host].items()}
+    found = []
+    for d in network.devices:
+        if d.name not in placed:
+            found.append(d)
+            continue
+        host, local = placed[d.name]
+        known = of_node[local]
+        found.append(
+            replace(
+                d,
+                name=f"{host}/{local}",
+                model=d.model or known.model,
+                numa=known.numa,
+                pci=known.pci,
+                interface=known.interface or d.interface,
+                cage=known.cage,
+            )
+        )
+    for host in chosen:
+        taken = {d.name for d in network.on_host(host)}
+        for local, d in of_node.items():
+            if local not in places[host] and f"{host}/{local}" not in taken:
+                found.append(device_at_host(d, host))
+    return found
+
+
+def _unmatched(
+    node: Node, network: Fabric, chosen: Sequence[str], places: Mapping[str, Mapping[str, str]]
+) -> list[Finding]:
+    nics = {d.name for d in node.devices if d.kind == "nic"}
+    absent: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    extra: list[str] = []
+    for host in chosen:
+        lacking = frozenset(nics - set(places[host]))
+        if lacking:
+            absent[lacking].append(host)
+        known = set(places[host].values())
+        extra += [d.name for d in network.on_host(host, "nic") if d.name not in known]
+    findings = [
+        Finding(
+            code="nic_not_in_network",
+            severity=Severity.WARNING if len(hosts) < len(chosen) else Severity.INFO,
+            evidence=(f"{', '.join(sorted(lacking))} on {compress_hostlist(hosts)}",),
+            fix="expected of storage and front-end NICs; a compute NIC is down or not cabled",
+        )
+        for lacking, hosts in absent.items()
+    ]
+    if extra:
+        findings.append(
+            Finding(
+                code="nic_not_in_node",
+                severity=Severity.INFO,
+                evidence=(f"{len(extra)} NICs, the first {', '.join(extra[:8])}",),
+                fix="these hosts have NICs that the node's file does not; their place on PCIe is unknown",
+            )
+        )
+    return findings

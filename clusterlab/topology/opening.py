@@ -1,0 +1,69 @@
+"""A fabric by name or by file, whatever the file is: what ``--fabric`` takes everywhere.
+
+A shipped design, ``host``, a design of one's own, a broken one (``base`` and ``broken``, as `topo break`
+writes it), or another tool's file (`topo import` says which).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import reject_unknown_keys
+from clusterlab.formats.fields import sequence, text
+from clusterlab.formats.strict_yaml import Document, read_yaml
+from clusterlab.topology.breaking import break_fabric
+from clusterlab.topology.design import TOP_KEYS, fabric_from_yaml, is_file, load_fabric, read_design
+from clusterlab.topology.fabric import Fabric
+
+_BROKEN_KEYS = ("base", "digest", "broken")
+_MAX_BASES = 8
+
+
+def open_fabric(name_or_path: str, *, depth: int = 0) -> Fabric:
+    """The fabric called ``name_or_path``. Raises UsageError naming the file, the line and the field."""
+    if not is_file(name_or_path):
+        return load_fabric(name_or_path)
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        return _foreign(path)
+    content = read_design(path)
+    keys = _top_keys(content)
+    if "base" in keys:
+        return _broken(read_yaml(content, file=str(path)), path, depth)
+    if not keys or keys & set(TOP_KEYS):
+        return fabric_from_yaml(content, file=str(path), default_name=path.stem)
+    return _foreign(path)
+
+
+def _foreign(path: Path) -> Fabric:
+    # Fourteen formats' readers, of which a design needs none.
+    from clusterlab.topology.importing.files import read_files
+
+    return read_files([path]).fabric
+
+
+def _top_keys(content: str) -> set[str]:
+    """The words before a colon at the left margin: enough to tell a design from another tool's YAML."""
+    lines = (line for line in content.splitlines() if line[:1].isalpha())
+    return {line.partition(":")[0].strip() for line in lines if ":" in line}
+
+
+def _broken(document: Document, path: Path, depth: int) -> Fabric:
+    reject_unknown_keys(document.data, _BROKEN_KEYS, where=document.where())
+    base = text(document, ("base",))
+    if depth >= _MAX_BASES:
+        raise UsageError("bases that lead to each other in a circle", where=document.where("base"))
+    beside = path.parent / base
+    there = is_file(base) and not Path(base).is_absolute() and beside.is_file()
+    fabric = open_fabric(str(beside) if there else base, depth=depth + 1)
+    digest = text(document, ("digest",), default="", may_be_empty=True)
+    if digest and fabric.digest and digest != fabric.digest:
+        raise UsageError(
+            f"{base} is not what it was when this was written",
+            where=document.where("digest"),
+            expected=f"a base with digest {digest[:12]}…, not {fabric.digest[:12]}…",
+            fix="write it again with `clusterlab topo break`",
+        )
+    what = [text(document, ("broken", i)) for i in range(len(sequence(document, ("broken",))))]
+    return break_fabric(fabric, what)
