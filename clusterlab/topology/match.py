@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design import list_designs, outline
 from clusterlab.topology.fabric import Device, Fabric
 
 _CHIP = re.compile(r"(?<![A-Za-z0-9])(MI\d{3}[A-Z]?|G?[ABHLV]\d{2,3}S?)(?![A-Za-z0-9])")
@@ -22,19 +22,28 @@ def chip_name(gpu_name: str) -> str | None:
 def matching_design(gpu_name: str, hosts: int, gpus_per_host: int) -> str | None:
     """The shipped design for ``hosts`` hosts that use ``gpus_per_host`` GPUs of this model each.
 
-    The one with the fewest GPUs per host, then hosts, that has enough of both; None when none has.
+    The one with the fewest GPUs per host, then hosts, then parts of a host, that has enough; hosts
+    joined by NVLink only where nothing else fits. None when none has. PCIe cards and SXM modules of one
+    chip are different models.
     """
-    chip = chip_name(gpu_name)
+    model = _model(gpu_name)
     fits = []
     for name in list_designs():
-        fabric = load_fabric(name)
-        gpus = fabric.of_kind("gpu")
-        if not gpus or chip is None or any(chip_name(g.model or "") != chip for g in gpus):
+        design = outline(name)
+        gpus = [d for d in design.host_devices if d.kind == "gpu"]
+        if model is None or not gpus or any(_model(g.model or "") != model for g in gpus):
             continue
-        each = min(len(fabric.on_host(h, "gpu")) for h in fabric.hosts)
-        if len(fabric.hosts) >= hosts and each >= gpus_per_host:
-            fits.append((each, len(fabric.hosts), name))
-    return min(fits)[2] if fits else None
+        if len(design.hosts) >= hosts and len(gpus) >= gpus_per_host:
+            joined = any(d.kind == "nvswitch" for d in design.network_devices)
+            size = (len(gpus), len(design.hosts), len(design.host_devices))
+            fits.append((joined, *size, name))
+    return min(fits)[-1] if fits else None
+
+
+def _model(gpu_name: str) -> tuple[str, bool] | None:
+    """The chip, and whether it is on a PCIe card."""
+    chip = chip_name(gpu_name)
+    return None if chip is None else (chip, "pcie" in gpu_name.lower())
 
 
 def place_like(fabric: Fabric, observed: Placement) -> Placement:

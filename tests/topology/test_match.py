@@ -4,7 +4,7 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design import list_designs, load_fabric, outline
 from clusterlab.topology.match import chip_name, matching_design, place_like
 
 
@@ -35,6 +35,17 @@ def test_the_smallest_design_that_holds_the_ranks_is_chosen() -> None:
     assert matching_design("Quadro P400", 1, 1) is None
 
 
+def test_pcie_cards_and_modules_of_one_chip_are_different() -> None:
+    assert matching_design("NVIDIA A100-SXM4-40GB", 1, 4) == "hgx-a100"
+    assert matching_design("NVIDIA A100 80GB PCIe", 1, 4) == "a100-pcie-4"
+    assert matching_design("NVIDIA H100 PCIe", 1, 2) is None
+
+
+def test_hosts_joined_by_nvlink_are_chosen_only_where_nothing_else_fits() -> None:
+    assert matching_design("NVIDIA H100 80GB HBM3", 32, 8) == "superpod-h100-2su"
+    assert matching_design("NVIDIA GB200", 18, 4) == "gb200-nvl72"
+
+
 @pytest.mark.parametrize("design", list_designs())
 def test_every_design_with_gpus_of_one_known_chip_can_be_found(design: str) -> None:
     fabric = load_fabric(design)
@@ -44,7 +55,8 @@ def test_every_design_with_gpus_of_one_known_chip_can_be_found(design: str) -> N
     each = len(fabric.on_host(fabric.hosts[0], "gpu"))
     found = matching_design(gpus[0].model or "", len(fabric.hosts), each)
     assert found is not None
-    assert len(load_fabric(found).of_kind("gpu")) <= len(gpus)
+    joined = any(d.kind == "nvswitch" for d in outline(design).network_devices)
+    assert joined or len(load_fabric(found).of_kind("gpu")) <= len(gpus)
 
 
 def test_ranks_sit_on_the_designs_hosts_in_order_of_appearance() -> None:
