@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from clusterlab.binding.look import Gpu, Look
-from clusterlab.binding.nvml import NvmlAbsentError, read_gpus
-from clusterlab.binding.pci import numa_cores, numa_of, pci_device, read_nics
+from clusterlab.binding.look import Gpu, Look, Nic
 from clusterlab.binding.visible import visible_gpus
 from clusterlab.core.environment import allowed_environment
 from clusterlab.launch.claims import Environ, in_slurm_task, said
@@ -17,7 +15,16 @@ from clusterlab.launch.devices import select_device
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.refusals import launcher_world_size
 from clusterlab.launch.roll_call import RefusedError
-from clusterlab.topology.host import parse_cpu_list
+from clusterlab.topology.discover.distance import nic_distances
+from clusterlab.topology.discover.nics import read_nics
+from clusterlab.topology.discover.nvml import NvmlAbsentError, read_gpus
+from clusterlab.topology.discover.pci import read_pci
+from clusterlab.topology.host import numa_domains, parse_cpu_list
+
+
+def nvml_gpus() -> list[Gpu]:
+    """The GPUs NVML shows this process, ``numa`` unknown. Raises NvmlAbsentError."""
+    return [Gpu(g.bus_id, g.uuid or "", g.name or "", mig=g.mig) for g in read_gpus()]
 
 
 def look_here(
@@ -26,7 +33,7 @@ def look_here(
     *,
     notes: Iterable[str] = (),
     sys: Path = Path("/sys"),
-    gpus_of_node: Callable[[], list[Gpu]] = read_gpus,
+    gpus_of_node: Callable[[], list[Gpu]] = nvml_gpus,
     cores: Iterable[int] | None = None,
 ) -> Look:
     """Look at this process as ``identity``. What cannot be seen is None and said in ``notes``.
@@ -35,7 +42,7 @@ def look_here(
     """
     said_of = list(notes)
     mine = tuple(sorted(os.sched_getaffinity(0) if cores is None else cores))
-    domains = numa_cores(sys)
+    domains = {domain.index: domain.cores for domain in numa_domains(sys)}
     gpus = _gpus(sys, gpus_of_node, said_of)
     launcher = launcher_world_size(environ)
     look = Look(
@@ -59,7 +66,7 @@ def look_here(
     look = _with_gpu(look, identity, environ, said_of)
     if look.gpu is not None and look.gpu.numa is not None:
         look = replace(look, numa_cores=domains.get(look.gpu.numa, ()))
-    nics = read_nics(sys, look.gpu.bus_id if look.gpu else None)
+    nics = _nics(sys, look.gpu, said_of)
     return replace(look, nics=nics, notes=tuple(said_of))
 
 
@@ -71,7 +78,18 @@ def _gpus(
     except NvmlAbsentError as error:
         notes.append(f"NVML not available, the node's GPUs are not known: {error}")
         return None
-    return tuple(replace(gpu, numa=numa_of(pci_device(sys, gpu.bus_id))) for gpu in gpus)
+    return tuple(replace(gpu, numa=read_pci(sys, gpu.bus_id).numa) for gpu in gpus)
+
+
+def _nics(sys: Path, gpu: Gpu | None, notes: list[str]) -> tuple[Nic, ...]:
+    """The RDMA devices of this host by name, with their distance to ``gpu``."""
+    nics = [nic for nic in read_nics(sys, notes) if nic.rdma]
+    pci = {nic.bus_id: read_pci(sys, nic.bus_id) for nic in nics if nic.bus_id}
+    far = nic_distances(read_pci(sys, gpu.bus_id) if gpu else None, nics, pci)
+    return tuple(
+        Nic(nic.name, pci[nic.bus_id].numa if nic.bus_id else None, nic.up, d.distance, d.near)
+        for nic, d in zip(nics, far, strict=True)
+    )
 
 
 def _with_gpu(look: Look, identity: RankIdentity, environ: Environ, notes: list[str]) -> Look:

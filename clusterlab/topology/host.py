@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterlab.topology.fabric import Device, Fabric, Link
 
-_NODES = Path("/sys/devices/system/node")
 _CPUINFO = Path("/proc/cpuinfo")
+_MOST_CORES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,19 @@ def read_host() -> HostFacts:
     usable = set(os.sched_getaffinity(0))
     return HostFacts(
         hostname=platform.node() or "localhost",
-        cpu_model=_cpu_model(),
-        kernel=f"{platform.system()} {platform.release()}",
+        cpu_model=cpu_model(),
+        kernel=kernel(),
         domains=_domains(usable),
     )
 
 
-def _cpu_model() -> str:
+def kernel() -> str:
+    """``Linux 6.8.0``."""
+    return f"{platform.system()} {platform.release()}"
+
+
+def cpu_model() -> str:
+    """The processor's name, as the kernel or else Python tells it."""
     try:
         lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -75,18 +82,26 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine() or "unknown CPU"
 
 
+def numa_domains(sys: Path = Path("/sys")) -> tuple[NumaDomain, ...]:
+    """The machine's NUMA domains that have cores, with all of them; empty where ``sys`` does not say."""
+    found = []
+    for node in (sys / "devices/system/node").glob("node[0-9]*"):
+        try:
+            index, cores = int(node.name[4:]), parse_cpu_list((node / "cpulist").read_text())
+        except (OSError, ValueError):
+            continue
+        if cores:  # none: memory of a GPU or of an expander
+            found.append(NumaDomain(index, cores, _mem_total(node / "meminfo")))
+    return tuple(sorted(found, key=lambda domain: domain.index))
+
+
 def _domains(usable: set[int]) -> tuple[NumaDomain, ...]:
     """NUMA domains that hold a usable core; one domain with all where /sys does not say."""
     found = []
-    for node in sorted(_NODES.glob("node[0-9]*"), key=lambda p: int(p.name[4:])):
-        try:
-            cores = parse_cpu_list((node / "cpulist").read_text())
-            memory = _mem_total(node / "meminfo")
-        except (OSError, ValueError):
-            continue
-        mine = tuple(c for c in cores if c in usable)
+    for domain in numa_domains():
+        mine = tuple(c for c in domain.cores if c in usable)
         if mine:
-            found.append(NumaDomain(int(node.name[4:]), mine, memory))
+            found.append(NumaDomain(domain.index, mine, domain.memory_bytes))
     if {c for d in found for c in d.cores} != usable:
         import psutil
 
@@ -99,16 +114,20 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     cores: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        cores += range(int(first), int(last or first) + 1)
+        span = range(int(first), int(last or first) + 1)
+        if len(span) > _MOST_CORES:
+            raise ValueError(f"{len(span)} cores")
+        cores += span
     return tuple(cores)
 
 
 def _mem_total(meminfo: Path) -> int | None:
-    for line in meminfo.read_text().splitlines():
-        words = line.replace(":", " ").split()
-        if "MemTotal" in words:
-            return int(words[words.index("MemTotal") + 1]) * 1024
-    return None
+    """``Node 0 MemTotal: 65536 kB`` in bytes; None where the file does not say."""
+    try:
+        found = re.search(r"MemTotal:\s*([0-9]{1,15}) kB", meminfo.read_text(errors="replace"))
+    except OSError:
+        return None
+    return int(found.group(1)) * 1024 if found else None
 
 
 def host_fabric(

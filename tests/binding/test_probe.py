@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from clusterlab.binding.look import Gpu, Look, look_from_json
-from clusterlab.binding.nvml import NvmlAbsentError, read_gpus
-from clusterlab.binding.probe import look_here
+from clusterlab.binding.probe import look_here, nvml_gpus
 from clusterlab.launch.identity import RankIdentity, single_identity
+from clusterlab.topology.discover.nvml import NvmlAbsentError
 from tests.binding.machines import gpu, two_socket_sys
 
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_CPUS_ON_NODE": "16"}
@@ -111,7 +111,7 @@ def test_nvml_is_asked_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda h: "GPU-1")
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda h: b"NVIDIA H100")
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", unsupported)
-    assert read_gpus() == [Gpu("0000:1b:00.0", "GPU-1", "NVIDIA H100")]
+    assert nvml_gpus() == [Gpu("0000:1b:00.0", "GPU-1", "NVIDIA H100")]
     assert calls == ["init", "shutdown"]
 
 
