@@ -1,0 +1,139 @@
+"""Adaptive routing as a fluid: every switch splits what it forwards in proportion to capacity left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterlab.topology.routing.load import demand
+from clusterlab.topology.routing.network import Floats, Ints, Network
+from clusterlab.topology.routing.reach import FAR, Reach, reach_of
+from clusterlab.topology.routing.updown import port_pairs
+
+_CELLS = 1 << 22
+"""Cells of (switch, destination) demand held at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class FluidLoad:
+    """``load`` [2, cables] up and down, ``lost``: what found no way on; both in the unit of the rates."""
+
+    load: Floats
+    lost: float
+
+
+def fluid_load(
+    network: Network,
+    src: NDArray[np.integer],
+    dst: NDArray[np.integer],
+    GBps: Floats | float,
+    *,
+    tables: Reach | None = None,
+) -> FluidLoad:
+    """What pairs with rates ``GBps`` put on every cable when all equal ways are used by their capacity.
+
+    Ways of unknown rate count alike. ``tables`` as for ``route_pairs``. What is lost on the way to a
+    switch is taken alike from all that hang on it.
+    """
+    reach = tables or reach_of(network)
+    load = np.zeros((2, len(network.low)))
+    sources, targets, rate = demand(network, src, dst, GBps)
+    start = _through_ports(network, reach, (sources, targets, rate), load)
+    lost = float(rate.sum() - start.amount.sum())
+    destinations, column = np.unique(network.high[start.last], return_inverse=True)
+    at, amount, arrived = network.high[start.first], start.amount, np.zeros(len(destinations))
+    width = max(1, _CELLS // max(1, network.switches))
+    for first in range(0, len(destinations), width):
+        targets = destinations[first : first + width].astype(np.int32)
+        inside = (column >= first) & (column < first + width)
+        rising = np.zeros((network.switches, len(targets)))
+        np.add.at(rising, (at[inside], column[inside] - first), amount[inside])
+        arrived[first : first + width], missing = _Block(network, reach, targets, load).spread(
+            rising
+        )
+        lost += missing
+    sent = np.bincount(column, weights=amount, minlength=len(destinations)).astype(float)
+    through = np.divide(arrived, sent, out=np.zeros_like(sent), where=sent > 0)[column]
+    load[1] += np.bincount(start.last, weights=amount * through, minlength=len(network.low))
+    return FluidLoad(load, lost)
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """Rates by (first, last) cable."""
+
+    first: Ints
+    last: Ints
+    amount: Floats
+
+
+def _through_ports(
+    network: Network, reach: Reach, pairs: tuple[Ints, Ints, Floats], load: Floats
+) -> _Start:
+    """Split every pair over its nearest pairs of ports; those without any are left out."""
+    src, dst, rate = pairs
+    options, first, last = port_pairs(network, reach, src, dst)
+    row = np.repeat(np.arange(len(src)), options.count)
+    weight = np.minimum(network.weight[first], network.weight[last])
+    share = weight / np.bincount(row, weights=weight, minlength=len(src))[row]
+    amount = rate[row] * share
+    load[0] += np.bincount(first, weights=amount, minlength=len(network.low))
+    return _Start(first, last, amount)
+
+
+@dataclass(eq=False)
+class _Block:
+    """Demand towards some destinations, pushed up tier by tier and down again; adds to ``load``."""
+
+    network: Network
+    reach: Reach
+    targets: Ints
+    load: Floats
+
+    def spread(self, rising: Floats) -> tuple[Floats, float]:
+        """``rising`` [switches, targets] is what starts at each switch; (arrived [targets], lost)."""
+        network, group = self.network, self.reach.group[self.targets]
+        falling = np.zeros_like(rising)
+        lost = 0.0
+        order = np.argsort(network.tier[: network.switches], kind="stable")
+        home = (self.targets, np.arange(len(self.targets)))
+        falling[home], rising[home] = rising[home], 0.0
+        for switch in order.tolist():
+            some = np.flatnonzero(rising[switch])
+            if len(some):
+                turns = (
+                    self.reach.down[switch, group[some]] <= self.reach.total[switch, group[some]]
+                )
+                falling[switch, some[turns]] += rising[switch, some[turns]]
+                lost += self._split(switch, some[~turns], rising, rising, upward=True)
+        for switch in order[::-1].tolist():
+            some = np.flatnonzero(falling[switch])
+            some = some[self.targets[some] != switch]
+            if len(some):
+                lost += self._split(switch, some, falling, falling, upward=False)
+        return falling[home], lost
+
+    def _split(
+        self, switch: int, some: NDArray[np.int64], source: Floats, into: Floats, *, upward: bool
+    ) -> float:
+        """Move source[switch, some] over the cables that go on; returns what none takes."""
+        network = self.network
+        start, cables = network.up if upward else network.down
+        mine = cables[start[switch] : start[switch + 1]]
+        end = (network.high if upward else network.low)[mine]
+        mine, end = mine[end < network.switches], end[end < network.switches]
+        group = self.reach.group[self.targets[some]]
+        table = self.reach.total if upward else self.reach.down
+        here = table[switch, group]
+        nearer = (table[end][:, group] + 1 == here) & (here < FAR)
+        if not upward:
+            nearer = np.where(here == 1, end[:, None] == self.targets[some], nearer)
+        weight = nearer * network.weight[mine][:, None]
+        total = weight.sum(axis=0)
+        amount = source[switch, some]
+        moved = weight * np.divide(amount, total, out=np.zeros_like(amount), where=total > 0)
+        self.load[0 if upward else 1, mine] += moved.sum(axis=1)
+        np.add.at(into, (end[:, None], some[None, :]), moved)
+        return float(amount[total == 0].sum())

@@ -1,0 +1,347 @@
+"""Up-down paths for many pairs at once: up to the lowest tier that sees both ends, then down.
+
+No path goes up again after it went down (a valley), so no two flows can wait for each other in a circle
+(Schroeder et al., "Autonet", 1991). Every path is as short as an up-down path between its ends can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterlab.core.errors import UsageError
+from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
+from clusterlab.topology.routing.policy import (
+    Adaptive,
+    Pinned,
+    Policy,
+    StaticHash,
+    Words,
+    flow_hash,
+    splitmix64,
+)
+from clusterlab.topology.routing.reach import FAR, Candidates, Reach, candidates, keyed, reach_of
+
+MAX_CABLES = 6
+"""NIC, leaf, spine, core and down again."""
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """``cables`` [pairs, 6] from source to destination, -1 behind the last; the first ``ups`` go up.
+
+    ``ways`` [pairs, 6]: among how many equally good cables each was chosen. ``reached`` is False where
+    no path exists (then all cables are -1); a pair of one node with itself is reached over no cable.
+    """
+
+    cables: Ints
+    ups: NDArray[np.int8]
+    ways: Ints
+    reached: Bools
+
+    @cached_property
+    def length(self) -> Longs:
+        """[pairs] cables on the path."""
+        counted: Longs = (self.cables >= 0).sum(axis=1)
+        return counted
+
+
+def route_pairs(
+    network: Network,
+    src: NDArray[np.integer],
+    dst: NDArray[np.integer],
+    policy: Policy,
+    *,
+    labels: NDArray[np.integer] | None = None,
+    tables: Reach | None = None,
+) -> Routes:
+    """One path for each pair of end points (node numbers, equally many).
+
+    ``labels`` [pairs] tells flows of one pair apart (queue pair, port number); it moves hashes only.
+    ``tables`` are those the switches route by, default those of the live network: give an earlier
+    network's to see switches that know only their own cables (local repair).
+    Raises UsageError for arrays that do not fit or nodes that are no end points.
+    """
+    walk = _Walk.start(network, tables or reach_of(network), src, dst, policy=policy, labels=labels)
+    last, last_ways = walk.take_ports()
+    for _ in range(2):
+        walk.up()
+    turned = walk.length.copy()
+    for _ in range(2):
+        walk.down()
+    walk.arrive(last, last_ways)
+    ups = np.where(walk.reached, np.minimum(turned, walk.length), 0).astype(np.int8)
+    return Routes(walk.cables, ups, walk.ways, walk.reached)
+
+
+@dataclass(eq=False)
+class _Walk:
+    """Where every flow is on its way; the steps write into it."""
+
+    network: Network
+    reach: Reach
+    policy: Policy
+    src: Ints
+    dst: Ints
+    word: Words
+    at: Ints
+    target: Ints
+    number: Longs
+    cables: Ints
+    ways: Ints
+    length: Longs
+    reached: Bools
+
+    @classmethod
+    def start(
+        cls,
+        network: Network,
+        reach: Reach,
+        src: NDArray[np.integer],
+        dst: NDArray[np.integer],
+        *,
+        policy: Policy,
+        labels: NDArray[np.integer] | None,
+    ) -> _Walk:
+        for name, nodes in (("src", src), ("dst", dst)):
+            if nodes.ndim != 1 or len(nodes) != len(src):
+                raise UsageError(
+                    f"{nodes.shape} node numbers",
+                    where=name,
+                    expected=f"one for each of {len(src)} pairs",
+                )
+            if len(nodes) and not network.switches <= nodes.min() <= nodes.max() < len(
+                network.nodes
+            ):
+                raise UsageError(
+                    f"node numbers {nodes.min()} to {nodes.max()}",
+                    where=name,
+                    expected=f"end points: {network.switches} to {len(network.nodes) - 1}",
+                )
+        pairs = len(src)
+        seed = 0 if isinstance(policy, Pinned) else policy.seed
+        return cls(
+            network=network,
+            reach=reach,
+            policy=policy,
+            src=src.astype(np.int32),
+            dst=dst.astype(np.int32),
+            word=flow_hash(seed, src, dst, labels),
+            at=np.zeros(pairs, dtype=np.int32),
+            target=np.zeros(pairs, dtype=np.int32),
+            number=np.zeros(pairs, dtype=np.int64),
+            cables=np.full((pairs, MAX_CABLES), -1, dtype=np.int32),
+            ways=np.zeros((pairs, MAX_CABLES), dtype=np.int32),
+            length=np.zeros(pairs, dtype=np.int64),
+            reached=np.ones(pairs, dtype=bool),
+        )
+
+    def take_ports(self) -> tuple[Ints, Ints]:
+        """Choose the first and the last cable among the pairs of ports that are nearest to each other.
+
+        Returns the last cable of each flow and among how many pairs of ports it was chosen.
+        """
+        options, first, last = port_pairs(self.network, self.reach, self.src, self.dst)
+        count = options.count
+        self.reached &= (count > 0) | (self.src == self.dst)
+        moving = np.flatnonzero((count > 0) & (self.src != self.dst))
+        number = _port_numbers(self.network)
+        ports = self.network.up[0][self.dst[moving]]
+        self.number[moving] = number[ports]
+        chosen = np.zeros(len(self.src), dtype=np.int64)
+        weights = np.minimum(self.network.weight[first], self.network.weight[last])
+        chosen[moving] = _pick(
+            self.policy,
+            options.start,
+            weights,
+            moving,
+            word=self.word[moving],
+            switch=self.src[moving],
+            turn=self.number[moving],
+        )
+        took, gives = first[chosen[moving]], last[chosen[moving]]
+        self._append(moving, took, count[moving])
+        self.at[moving] = self.network.high[took]
+        self.target[moving] = self.network.high[gives]
+        self.number[moving] = number[gives]
+        final, ways = np.full(len(self.src), -1, np.int32), np.zeros(len(self.src), np.int32)
+        final[moving], ways[moving] = gives, count[moving]
+        return final, ways
+
+    def up(self) -> None:
+        """One cable up for every flow that cannot go down yet."""
+        group = self.reach.group[self.target]
+        down, total = self.reach.down[self.at, group], self.reach.total[self.at, group]
+        flows = np.flatnonzero(self._under_way() & (down > total))
+        switch, asked, row = keyed(self.at[flows], group[flows], self.reach.down.shape[1])
+        options = candidates(self.network, self.reach, switch, asked, upward=True)
+        divisor = _divisors(self.network)[self.network.tier[self.at[flows]]]
+        self._step(flows, options, row, self.network.high, self.number[flows] // divisor)
+
+    def down(self) -> None:
+        """One cable down for every flow that is not where its destination hangs."""
+        group = self.reach.group[self.target]
+        distance = self.reach.down[self.at, group]
+        under_way = self._under_way()
+        far = np.flatnonzero(under_way & (distance > 1))
+        last = np.flatnonzero(under_way & (distance == 1))
+        if len(far):
+            switch, asked, row = keyed(self.at[far], group[far], self.reach.down.shape[1])
+            options = candidates(self.network, self.reach, switch, asked, upward=False)
+            divisor = _divisors(self.network)[self.network.tier[self.at[far]] - 1]
+            self._step(far, options, row, self.network.low, self.number[far] // divisor)
+        if len(last):
+            upper, lower, row = keyed(self.at[last], self.target[last], self.network.switches)
+            options = _between(self.network, lower, upper)
+            divisor = _divisors(self.network)[self.network.tier[self.target[last]]]
+            self._step(last, options, row, self.network.low, self.number[last] // divisor)
+
+    def arrive(self, last: Ints, ways: Ints) -> None:
+        """The last cable, for flows at their destination's switch; the others have no path."""
+        moving = self.reached & (self.src != self.dst)
+        lost = moving & (self.at != self.target)
+        self.reached &= ~lost
+        arrived = np.flatnonzero(moving & ~lost)
+        self._append(arrived, last[arrived], ways[arrived])
+        self.cables[~self.reached] = -1
+        self.ways[~self.reached] = 0
+
+    def _under_way(self) -> Bools:
+        moving: Bools = self.reached & (self.at != self.target) & (self.src != self.dst)
+        return moving
+
+    def _append(self, flows: Longs, cables: Ints, ways: NDArray[np.integer]) -> None:
+        self.cables[flows, self.length[flows]] = cables
+        self.ways[flows, self.length[flows]] = ways
+        self.length[flows] += 1
+
+    def _step(self, flows: Longs, options: Candidates, row: Longs, to: Ints, turn: Longs) -> None:
+        """Move ``flows`` over one of their options each; ``row`` says which options are a flow's."""
+        count = options.count[row]
+        self.reached[flows[count == 0]] = False
+        some = count > 0
+        flows, row, turn = flows[some], row[some], turn[some]
+        chosen = _pick(
+            self.policy,
+            options.start,
+            self.network.weight[options.cables],
+            row,
+            word=self.word[flows],
+            switch=self.at[flows],
+            turn=turn,
+        )
+        took = options.cables[chosen]
+        self._append(flows, took, count[some])
+        self.at[flows] = to[took]
+
+
+def _pick(
+    policy: Policy,
+    start: Longs,
+    weights: Floats,
+    row: Longs,
+    *,
+    word: Words,
+    switch: Ints,
+    turn: Longs,
+) -> Longs:
+    """Positions in a flat list of options: one of start[row]:start[row + 1] for each flow."""
+    first, count = start[row], start[row + 1] - start[row]
+    if isinstance(policy, Pinned):
+        return first + turn % count
+    if not (isinstance(policy, StaticHash) and policy.alike):
+        with np.errstate(over="ignore"):
+            word = splitmix64(word + splitmix64(switch.astype(np.uint64)))
+    if isinstance(policy, Adaptive):
+        drawn = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return _drawn(start, weights, row, drawn)
+    return first + (word % count.astype(np.uint64)).astype(np.int64)
+
+
+def _drawn(start: Longs, weights: Floats, row: Longs, drawn: Floats) -> Longs:
+    """Pick in proportion to the weights; ``drawn`` in [0, 1) decides."""
+    first, count = start[row], start[row + 1] - start[row]
+    found = first + (drawn * count).astype(np.int64)
+    filled = np.flatnonzero(np.diff(start))
+    uneven = np.zeros(len(start) - 1, dtype=bool)
+    if len(filled):
+        least = np.minimum.reduceat(weights, start[filled])
+        uneven[filled] = least < np.maximum.reduceat(weights, start[filled])
+    flows = np.flatnonzero(uneven[row])
+    if len(flows):
+        ends = np.concatenate(([0.0], np.cumsum(weights)))
+        low, high = first[flows], first[flows] + count[flows]
+        aim = ends[low] + drawn[flows] * (ends[high] - ends[low])
+        found[flows] = np.clip(np.searchsorted(ends, aim, side="right") - 1, low, high - 1)
+    return found
+
+
+def port_pairs(
+    network: Network, reach: Reach, src: Ints, dst: Ints
+) -> tuple[Candidates, Ints, Ints]:
+    """For each pair, the (first, last) cables that are nearest to each other: one entry per choice.
+
+    Returns where each pair's choices start (``cables`` of it is the first cable), first and last cables.
+    """
+    start, cables = _live_ports(network)
+    from_ports, to_ports = start[src + 1] - start[src], start[dst + 1] - start[dst]
+    row = np.repeat(np.arange(len(src)), from_ports * to_ports)
+    begins = np.cumsum(from_ports * to_ports) - from_ports * to_ports
+    which = np.arange(len(row)) - begins[row]
+    first = cables[start[src[row]] + which // to_ports[row]]
+    last = cables[start[dst[row]] + which % to_ports[row]]
+    leaves, enters = network.high[first], network.high[last]
+    distance = reach.total[leaves, reach.group[enters]]
+    distance[leaves == enters] = 0
+    nearest = np.full(len(src), FAR, dtype=np.int8)
+    some = np.flatnonzero(from_ports * to_ports)
+    if len(some):
+        nearest[some] = np.minimum.reduceat(distance, begins[some])
+    good = (distance == nearest[row]) & (distance < FAR)
+    counts = np.bincount(row[good], minlength=len(src))
+    ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    return Candidates(ends, first[good]), first[good], last[good]
+
+
+def _live_ports(network: Network) -> tuple[Longs, Ints]:
+    """(start [nodes + 1], cables): the live cables of end points; switches have none here."""
+    cables = np.flatnonzero(network.live & (network.low >= network.switches)).astype(np.int32)
+    start = np.searchsorted(network.low[cables], np.arange(len(network.nodes) + 1))
+    return start.astype(np.int64), cables
+
+
+def _between(network: Network, lower: Ints, upper: Ints) -> Candidates:
+    """The live cables between each of these pairs of switches."""
+    key = network.low.astype(np.int64) * len(network.nodes) + network.high
+    live = np.flatnonzero(network.live).astype(np.int32)
+    asked = lower.astype(np.int64) * len(network.nodes) + upper
+    keys = key[live]
+    begin = np.searchsorted(keys, asked, side="left")
+    count = np.searchsorted(keys, asked, side="right") - begin
+    start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(count)))
+    offset = np.repeat(begin - start[:-1], count)
+    return Candidates(start, live[np.arange(start[-1]) + offset])
+
+
+def _port_numbers(network: Network) -> Longs:
+    """[cables] the number of an end point's cable, counted switch after switch; 0 for other cables."""
+    ports = np.flatnonzero(network.low >= network.switches)
+    number = np.zeros(len(network.low), dtype=np.int64)
+    number[ports[np.argsort(network.high[ports], kind="stable")]] = np.arange(len(ports))
+    return number
+
+
+def _divisors(network: Network) -> Longs:
+    """[tiers] what a destination's number is divided by at a switch: the uplinks of the tiers below."""
+    start, _ = network.up
+    degree = np.diff(start[: network.switches + 1])
+    tier = network.tier[: network.switches]
+    divisor = np.ones(5, dtype=np.int64)
+    for t in range(1, 4):
+        divisor[t + 1] = divisor[t] * max(1, int(degree[tier == t].max(initial=1)))
+    return divisor
