@@ -7,12 +7,25 @@ through PCIe), but never through another host, and never through a GPU.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from clusterlab.topology.fabric import END_POINTS, Device, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import END_POINTS, DeviceKind, Fabric
+from clusterlab.topology.repeated import Repeated
 
 _SIDES: tuple[tuple[DeviceKind, ...], ...] = (("gpu",), ("host", "nic"))
+
+
+class _Place(NamedTuple):
+    """What matters of a device here."""
+
+    kind: DeviceKind
+    host: str | None
+
+    @property
+    def ends(self) -> bool:
+        return self.kind in END_POINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +42,12 @@ class Reach:
 
 def reach(fabric: Fabric, *, ignore_health: bool = False) -> Reach:
     """Count the joined pairs over links that are up (``ignore_health``: over all links)."""
-    kinds = next((kinds for kinds in _SIDES if any(map(fabric.of_kind, kinds))), ())
-    devices = {d.name: d for d in fabric.devices}
-    parts = _parts(devices, (k for k in fabric.links if ignore_health or k.health > 0))
+    devices = dict(_places(fabric))
+    present = {place.kind for place in devices.values()}
+    kinds = next((kinds for kinds in _SIDES if present & set(kinds)), ())
+    parts = _parts(devices, _joined(fabric, ignore_health))
     of_end_point = {
-        name: frozenset(parts.get(name, ())) for name, d in devices.items() if d.kind in kinds
+        name: frozenset(parts[name]) for name, place in devices.items() if place.kind in kinds
     }
     sizes = Counter(of_end_point.values())
     partners = _partners(sizes)
@@ -42,13 +56,41 @@ def reach(fabric: Fabric, *, ignore_health: bool = False) -> Reach:
     return Reach(len(of_end_point), pairs, alone)
 
 
-def _parts(devices: dict[str, Device], links: Iterable[Link]) -> dict[str, set[Hashable]]:
+def _places(fabric: Fabric) -> Iterator[tuple[str, _Place]]:
+    """Every device's name and place; those of equal hosts are not made for it."""
+    devices = fabric.devices
+    if isinstance(devices, Repeated):
+        for group in devices.groups:
+            for host in group.hosts:
+                for d in group.items:
+                    yield f"{host}/{d.name}", _Place(d.kind, host)
+    for d in fabric.single_devices:
+        yield d.name, _Place(d.kind, d.host)
+
+
+def _joined(fabric: Fabric, ignore_health: bool) -> Iterator[tuple[str, str]]:
+    """The ends of every link that is up."""
+    links = fabric.links
+    if isinstance(links, Repeated):
+        for group in links.groups:
+            pairs = [(k.src, k.dst) for k in group.items if ignore_health or k.health > 0]
+            for host in group.hosts:
+                for src, dst in pairs:
+                    yield f"{host}/{src}", f"{host}/{dst}"
+    for k in fabric.single_links:
+        if ignore_health or k.health > 0:
+            yield k.src, k.dst
+
+
+def _parts(
+    devices: dict[str, _Place], pairs: Iterable[tuple[str, str]]
+) -> dict[str, set[Hashable]]:
     """For each device the connected parts of the fabric it can send into.
 
     A part is a piece of one host, a piece of the network, or one link from end point to end point or
     from host to host.
     """
-    parent: dict[str, str] = {name: name for name, d in devices.items() if d.kind not in END_POINTS}
+    parent = {name: name for name, place in devices.items() if not place.ends}
 
     def root(name: str) -> str:
         while parent[name] != name:
@@ -57,24 +99,21 @@ def _parts(devices: dict[str, Device], links: Iterable[Link]) -> dict[str, set[H
         return name
 
     between: list[tuple[str, str]] = []
-    for link in links:
-        a, b = devices[link.src], devices[link.dst]
-        if a.host == b.host and a.kind not in END_POINTS and b.kind not in END_POINTS:
-            parent[root(a.name)] = root(b.name)
-        elif a.name != b.name:
-            between.append((a.name, b.name))
+    for a, b in pairs:
+        if a in parent and b in parent and devices[a].host == devices[b].host:
+            parent[root(a)] = root(b)
+        elif a != b:
+            between.append((a, b))
+    roots = {name: root(name) for name in parent}
     parts: defaultdict[str, set[Hashable]] = defaultdict(set)
-    for name in parent:
-        parts[root(name)].add(root(name))
-    _across(devices, between, parts, {name: root(name) for name in parent})
-    return {
-        name: parts[name] if d.kind in END_POINTS else parts[root(name)]
-        for name, d in devices.items()
-    }
+    for name in roots.values():
+        parts[name].add(name)
+    _across(devices, between, parts, roots)
+    return {name: parts[roots.get(name, name)] for name in devices}
 
 
 def _across(
-    devices: dict[str, Device],
+    devices: dict[str, _Place],
     between: list[tuple[str, str]],
     parts: defaultdict[str, set[Hashable]],
     root: dict[str, str],

@@ -35,9 +35,7 @@ class Connection:
     @property
     def name(self) -> str:
         """``leaf3/spine2``; within one host ``n3/gpu2/pcie2``. The form ``topo break`` takes."""
-        host, _, local = self.b.partition("/")
-        same = local and self.a.startswith(f"{host}/")
-        return f"{self.a}/{local if same else self.b}"
+        return connection_name(self.a, self.b)
 
     @property
     def whole(self) -> bool:
@@ -59,6 +57,12 @@ class Faults:
 
     def __bool__(self) -> bool:
         return bool(self.hurt)
+
+
+def connection_name(a: str, b: str) -> str:
+    """``leaf3/spine2``; within one host ``n3/gpu2/pcie2``."""
+    host, _, local = b.partition("/")
+    return f"{a}/{local if local and a.startswith(f'{host}/') else b}"
 
 
 def find_faults(fabric: Fabric) -> Faults:

@@ -1,0 +1,27 @@
+"""Every check on a fabric, most severe first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.checks.capacity_mismatch import capacity_mismatch
+from clusterlab.topology.checks.down import down
+from clusterlab.topology.checks.nic_distance import nic_distance
+from clusterlab.topology.checks.unknown import unknown
+from clusterlab.topology.fabric import Fabric
+
+CHECKS: tuple[Callable[[Fabric], list[Finding]], ...] = (
+    down,
+    capacity_mismatch,
+    nic_distance,
+    unknown,
+)
+
+_ORDER = (Severity.FATAL, Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+def check(fabric: Fabric) -> list[Finding]:
+    """What is wrong with ``fabric`` or unknown of it; nothing at all for a healthy, known one."""
+    found = [finding for run in CHECKS for finding in run(fabric)]
+    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))

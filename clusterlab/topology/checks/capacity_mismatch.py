@@ -1,0 +1,227 @@
+"""Capacity that is not what it should be: live against declared, a device against its equals, one cable
+against the others of its bundle. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.capacity import Side, SwitchCapacity, leaf_capacities, switch_capacities
+from clusterlab.topology.checks.evidence import MOST_LINKS, bounded, merged, rate, usual
+from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.faults import find_faults
+from clusterlab.topology.shapes import HostShape, host_shapes, of_kind
+
+_TOLERANCE = 1.005
+"""Ratios of sums of rates: no real difference is smaller."""
+
+SCALE_UP = frozenset({"nvlink", "xgmi"})
+
+Line = tuple[str, str, str]
+"""A name, a remark on it, and what is wrong with it."""
+
+Measure = tuple[float, int, bool]
+"""GB/s, cables, and whether all rates are known (else only the cables count)."""
+
+
+def capacity_mismatch(fabric: Fabric) -> list[Finding]:
+    """The findings of all three comparisons."""
+    return [
+        *oversubscription_mismatch(fabric),
+        *asymmetric_capacity(fabric),
+        *unequal_bundle(fabric),
+    ]
+
+
+def oversubscription_mismatch(fabric: Fabric) -> list[Finding]:
+    """Leaves whose live down : up is worse than declared for their network, or, where nothing is declared,
+    than that of most leaves (and than 1:1).
+    """
+    leaves = [c for c in leaf_capacities(fabric) if c.down.links and c.nominal_up.links]
+    worse: list[tuple[float, Line]] = []
+    by_fault = True
+    for role, group in _by_role(fabric, leaves).items():
+        declared = fabric.oversubscription.get(role)
+        norm = declared if declared is not None else _usual_ratio(group)
+        if norm is None:
+            continue
+        said = (
+            f"declared {norm:.3g}:1" if declared is not None else f"most leaves have {norm:.3g}:1"
+        )
+        for leaf in group:
+            live = leaf.oversubscription
+            if live is None or live > norm * _TOLERANCE:
+                worse.append((live or float("inf"), _leaf_line(leaf, live, said)))
+                nominal = leaf.nominal_oversubscription
+                by_fault = by_fault and nominal is not None and nominal <= norm * _TOLERANCE
+    if not worse:
+        return []
+    worse.sort(key=lambda line: -line[0])
+    return [
+        Finding(
+            code="oversubscription_mismatch",
+            severity=Severity.WARNING,
+            evidence=merged((line for _, line in worse), "leaves"),
+            fix="bring the uplinks back, or declare the ratio that is really there",
+            caused_by="link_down" if by_fault else None,
+        )
+    ]
+
+
+def _by_role(fabric: Fabric, leaves: Iterable[SwitchCapacity]) -> dict[str, list[SwitchCapacity]]:
+    groups: defaultdict[str, list[SwitchCapacity]] = defaultdict(list)
+    for leaf in leaves:
+        groups[fabric.device(leaf.name).role or "compute"].append(leaf)
+    return groups
+
+
+def _usual_ratio(leaves: Iterable[SwitchCapacity]) -> float | None:
+    """The commonest nominal ratio of at least three leaves, never below 1: less than 1 harms nobody."""
+    ratios = Counter(
+        round(r, 3) for leaf in leaves if (r := leaf.nominal_oversubscription) is not None
+    )
+    return max(1.0, ratios.most_common(1)[0][0]) if ratios.total() >= 3 else None
+
+
+def _leaf_line(leaf: SwitchCapacity, live: float | None, said: str) -> Line:
+    ratio = "nothing goes up" if live is None else f"{live:.3g}:1"
+    rail = "" if leaf.rail is None else f" (rail {leaf.rail})"
+    return leaf.name, rail, f"{_side(leaf.down)} down, {_side(leaf.up)} up live, {ratio}; {said}"
+
+
+def _side(side: Side) -> str:
+    return f"{side.links} cables" + ("" if side.GBps is None else f" {side.GBps:.5g} GB/s")
+
+
+def asymmetric_capacity(fabric: Fabric) -> list[Finding]:
+    """Devices wired with less than their equals: GPUs of one model, NICs of one position or one host,
+    spines and cores of one model. What is down counts as wired: ``down`` tells of it.
+    """
+    lines = [*_gpu_lines(fabric), *_nic_lines(fabric), *_switch_lines(fabric)]
+    if not lines:
+        return []
+    return [
+        Finding(
+            code="asymmetric_capacity",
+            severity=Severity.WARNING,
+            evidence=merged(lines, "devices"),
+            fix="look for links that did not train, ports that negotiated a lower speed or width, and "
+            "cables that are missing",
+        )
+    ]
+
+
+def _measure(links: Iterable[Link]) -> Measure:
+    found = list(links)
+    known = all(k.GBps is not None for k in found)
+    cables = sum(k.multiplicity for k in found)
+    return (sum((k.GBps or 0.0) * k.multiplicity for k in found) if known else 0.0, cables, known)
+
+
+def _text(measure: Measure) -> str:
+    GBps, cables, known = measure
+    return f"{cables} links" + (f", {rate(GBps)}" if known else "")
+
+
+def _less(measure: Measure, norm: Measure) -> bool:
+    if measure[2] and norm[2]:
+        return measure[0] * _TOLERANCE < norm[0]
+    return measure[1] < norm[1]
+
+
+def _gpu_lines(fabric: Fabric) -> Iterator[Line]:
+    """GPUs of one model: links to other GPUs and NVSwitches, and to PCIe."""
+    for what, classes in (("scale-up", SCALE_UP), ("PCIe", frozenset({"pcie"}))):
+        groups: defaultdict[str | None, Counter[Measure]] = defaultdict(Counter)
+        measured: list[tuple[HostShape, str, str | None, Measure]] = []
+        for shape in host_shapes(fabric):
+            for gpu in of_kind(shape.devices, "gpu"):
+                own = [k for k in shape.links if k.src == gpu.name and k.link_class in classes]
+                outer = fabric.links_from(f"{shape.hosts[0]}/{gpu.name}")
+                own += [
+                    k
+                    for k in outer
+                    if k.link_class in classes and fabric.host_of(k.dst) != shape.hosts[0]
+                ]
+                measure = _measure(own)
+                groups[gpu.model][measure] += len(shape.hosts)
+                measured.append((shape, gpu.name, gpu.model, measure))
+        for shape, name, model, measure in measured:
+            norm = usual(groups[model])
+            if norm is not None and _less(measure, norm):
+                text = f"{what} {_text(measure)}; most {model or 'GPUs'} have {_text(norm)}"
+                for host in shape.hosts:
+                    yield f"{host}/{name}", "", text
+
+
+def _nic_lines(fabric: Fabric) -> Iterator[Line]:
+    """NICs of one position over all hosts, and NICs with a rail within a host, of one model and role."""
+    position: defaultdict[tuple[str | None, ...], Counter[Measure]] = defaultdict(Counter)
+    host: defaultdict[tuple[str | None, ...], Counter[Measure]] = defaultdict(Counter)
+    measured = []
+    for nic in fabric.of_kind("nic"):
+        network = [k for k in fabric.links_from(nic.name) if fabric.host_of(k.dst) is None]
+        if not network or nic.host is None:
+            continue
+        measure = _measure(network)
+        keys = (
+            (nic.name.removeprefix(f"{nic.host}/"), nic.model, nic.role),
+            (nic.host, nic.model, nic.role) if nic.rail is not None else None,
+        )
+        position[keys[0]][measure] += 1
+        if keys[1]:
+            host[keys[1]][measure] += 1
+        measured.append((nic.name, keys, measure))
+    for name, keys, measure in measured:
+        norms = [usual(position[keys[0]]), usual(host[keys[1]]) if keys[1] else None]
+        worse = [norm for norm in norms if norm is not None and _less(measure, norm)]
+        if worse:
+            yield name, "", f"network {_text(measure)}; equal NICs have {_text(worse[0])}"
+
+
+def _switch_lines(fabric: Fabric) -> Iterator[Line]:
+    """Spines and cores of one model, role and plane: what goes down to the tier below."""
+    for kind in ("spine", "core"):
+        groups: defaultdict[tuple[object, ...], Counter[Measure]] = defaultdict(Counter)
+        measured = []
+        for switch in switch_capacities(fabric, kind):
+            device = fabric.device(switch.name)
+            down = switch.nominal_down
+            measure = (down.GBps or 0.0, down.links, down.GBps is not None)
+            key = (device.model, device.role, device.plane, device.rail)
+            groups[key][measure] += 1
+            measured.append((switch.name, key, measure))
+        for name, key, measure in measured:
+            norm = usual(groups[key])
+            if norm is not None and _less(measure, norm):
+                yield name, "", f"down {_text(measure)}; most {kind}s have {_text(norm)}"
+
+
+def unequal_bundle(fabric: Fabric) -> list[Finding]:
+    """Connections whose parallel cables are not equally well: traffic spread evenly over them goes at the
+    pace of the worst.
+    """
+    odd = [
+        c for c in find_faults(fabric).connections if c.cables > 1 and not c.whole and c.degraded
+    ]
+    uneven = [c for c in odd if c.degraded < c.cables]
+    if not uneven:
+        return []
+    lines = [
+        f"{c.name}: of {c.cables} cables {c.cables - c.down - c.degraded} whole, "
+        f"{c.degraded} degraded, {c.down} down"
+        for c in uneven
+    ]
+    return [
+        Finding(
+            code="unequal_bundle",
+            severity=Severity.WARNING,
+            evidence=bounded(lines, "bundles"),
+            fix="take the degraded cable out of service: evenly spread traffic (ECMP, static routing) "
+            "waits for the slowest cable of a bundle",
+            links=tuple(c.name for c in uneven[:MOST_LINKS]),
+            caused_by="link_degraded",
+        )
+    ]

@@ -1,0 +1,81 @@
+"""Figures and names that are unknown and that a prediction or an operator would need. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.checks.evidence import bounded
+from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.faults import connection_name
+from clusterlab.topology.repeated import Repeated
+
+_NAMELESS = ("localhost", "localhost.localdomain")
+
+
+def unknown(fabric: Fabric) -> list[Finding]:
+    """Links without a bandwidth (info: a prediction across them is refused) and hosts without a name."""
+    return [*unknown_bandwidth(fabric), *unnamed_hosts(fabric)]
+
+
+def unknown_bandwidth(fabric: Fabric) -> list[Finding]:
+    """One line for each class of link and kinds of its ends."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    example: dict[tuple[str, str, str], str] = {}
+    for link, times, host in _each_link(fabric):
+        if link.GBps is not None:
+            continue
+        ends = [f"{host}/{end}" if host else end for end in (link.src, link.dst)]
+        kinds = sorted(fabric.device(end).kind for end in ends)
+        key = (link.link_class, kinds[0], kinds[1])
+        # Both directions of a cable are links; a loop (memory) is one.
+        counts[key] += link.multiplicity * times * (2 if link.src == link.dst else 1)
+        example.setdefault(key, connection_name(*ends))
+    if not counts:
+        return []
+    lines = [
+        f"{count // 2 or 1} {link_class} links between {a} and {b}, such as {example[link_class, a, b]}"
+        for (link_class, a, b), count in counts.items()
+    ]
+    return [
+        Finding(
+            code="unknown_bandwidth",
+            severity=Severity.INFO,
+            evidence=bounded(lines),
+            fix="measure them (`clusterlab bench`) or give GBps with its source; until then no time can "
+            "be predicted across them",
+        )
+    ]
+
+
+def _each_link(fabric: Fabric) -> list[tuple[Link, int, str]]:
+    """Links with how often they are there and, for a repeated one, the host that stands for all."""
+    links = fabric.links
+    if not isinstance(links, Repeated):
+        return [(k, 1, "") for k in links]
+    repeated = [(k, len(g.hosts), g.hosts[0]) for g in links.groups for k in g.items]
+    return [*repeated, *((k, 1, "") for k in links.single)]
+
+
+def unnamed_hosts(fabric: Fabric) -> list[Finding]:
+    """NICs of hosts that did not say their name, and hosts all called localhost."""
+    where: defaultdict[str, list[str]] = defaultdict(list)
+    for nic in fabric.single_devices:
+        named = nic.host is not None and nic.host not in _NAMELESS
+        if nic.kind != "nic" or named or nic.role in ("aggregation", "management"):
+            continue
+        for link in fabric.links_from(nic.name):
+            if fabric.host_of(link.dst) is None:
+                where[link.dst].append(nic.name)
+    if not where:
+        return []
+    lines = [f"{switch}: {len(nics)} unnamed, such as {nics[0]}" for switch, nics in where.items()]
+    return [
+        Finding(
+            code="unnamed_hosts",
+            severity=Severity.WARNING,
+            evidence=bounded(lines, "switches"),
+            fix="set the InfiniBand node description (rdma-ndd, `udev`) or the host's name, so that the "
+            "network can be joined with hosts",
+        )
+    ]

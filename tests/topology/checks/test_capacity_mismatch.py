@@ -1,0 +1,91 @@
+from dataclasses import replace
+
+from clusterlab.topology.breaking import break_fabric
+from clusterlab.topology.checks.capacity_mismatch import (
+    asymmetric_capacity,
+    oversubscription_mismatch,
+    unequal_bundle,
+)
+from clusterlab.topology.fabric import Fabric
+from tests.topology.clusters import small, superpod
+
+
+def without(fabric: Fabric, a: str, b: str, *, cables: int = 1) -> Fabric:
+    """``fabric`` where ``cables`` of a connection were never plugged."""
+    changes = {}
+    for pair in ((a, b), (b, a)):
+        (link,) = [k for k in fabric.links_from(pair[0]) if k.dst == pair[1]]
+        rest = link.multiplicity - cables
+        changes[pair] = [replace(link, multiplicity=rest)] if rest else []
+    return fabric.with_links(changes)
+
+
+def test_a_lost_uplink_makes_its_leaf_worse_than_declared() -> None:
+    fabric = superpod(64, 8)
+    assert oversubscription_mismatch(fabric) == []
+    (finding,) = oversubscription_mismatch(break_fabric(fabric, ["leaf3/spine2#1"]))
+    assert finding.evidence == (
+        "leaf3 (rail 3): 32 cables 1536 GB/s down, 31 cables 1488 GB/s up live, 1.03:1; declared 1:1",
+    )
+    assert finding.caused_by == "link_down"
+
+
+def test_an_uplink_that_was_never_there_has_no_fault_behind_it() -> None:
+    (finding,) = oversubscription_mismatch(without(superpod(64, 8), "leaf3", "spine2"))
+    assert finding.caused_by is None
+
+
+def test_a_spare_uplink_may_be_lost() -> None:
+    """31 hosts below 32 uplinks: the declared ratio still holds."""
+    assert oversubscription_mismatch(break_fabric(superpod(31, 4), ["leaf3/spine2#1"])) == []
+
+
+def test_without_a_declared_ratio_most_leaves_set_it() -> None:
+    fabric = replace(superpod(64, 8), oversubscription={})
+    assert oversubscription_mismatch(fabric) == []
+    (finding,) = oversubscription_mismatch(break_fabric(fabric, ["leaf3/spine2"]))
+    assert "most leaves have 1:1" in finding.evidence[0]
+
+
+def test_a_leaf_without_any_uplink_left() -> None:
+    (finding,) = oversubscription_mismatch(break_fabric(small(), ["leaf0/spine*"]))
+    assert "nothing goes up" in finding.evidence[0]
+
+
+def test_a_gpu_with_fewer_links_than_its_equals() -> None:
+    fabric = superpod(31, 4)
+    assert asymmetric_capacity(fabric) == []
+    (finding,) = asymmetric_capacity(without(fabric, "n7/gpu2", "n7/nvswitch0"))
+    assert finding.evidence == (
+        "n7/gpu2: scale-up 17 links, 350.2 GB/s; most H100-SXM5-80GB have 18 links, 370.8 GB/s",
+    )
+
+
+def test_a_nic_port_that_came_up_slow() -> None:
+    fabric = superpod(31, 4)
+    changes = {}
+    for pair in (("n7/nic2", "leaf2"), ("leaf2", "n7/nic2")):
+        (link,) = [k for k in fabric.links_from(pair[0]) if k.dst == pair[1]]
+        changes[pair] = [replace(link, GBps=24.0, wire_GBps=25.0)]
+    (finding,) = asymmetric_capacity(fabric.with_links(changes))
+    assert finding.evidence == (
+        "n7/nic2: network 1 links, 24 GB/s; equal NICs have 1 links, 48 GB/s",
+    )
+
+
+def test_a_spine_with_fewer_cables_than_the_others() -> None:
+    (finding,) = asymmetric_capacity(without(superpod(31, 4), "leaf3", "spine2"))
+    assert finding.evidence == (
+        "spine2: down 63 links, 3024 GB/s; most spines have 64 links, 3072 GB/s",
+    )
+
+
+def test_what_is_only_down_is_not_also_asymmetric() -> None:
+    assert asymmetric_capacity(break_fabric(superpod(31, 4), ["n7/nvswitch0", "spine2"])) == []
+
+
+def test_a_bundle_goes_at_the_pace_of_its_worst_cable() -> None:
+    (finding,) = unequal_bundle(break_fabric(small(), ["leaf0/spine0#0:half"]))
+    assert finding.evidence == ("leaf0/spine0: of 2 cables 1 whole, 1 degraded, 0 down",)
+    assert unequal_bundle(break_fabric(small(), ["leaf0/spine0:half"])) == []
+    assert unequal_bundle(break_fabric(small(), ["leaf0/spine0#0"])) == []
