@@ -18,11 +18,9 @@ from clusterlab.binding.table import report_lines
 from clusterlab.core.findings import Finding
 from clusterlab.launch.identity import IdentityError, single_identity
 from clusterlab.launch.join import Arrival, arrive
-from clusterlab.launch.reach import reach
-from clusterlab.launch.roll_call import Record, report_call
+from clusterlab.launch.roll_call import Record
+from clusterlab.runs.together import report_together
 
-_LEAST_S = 3.0
-"""What is left for joining at least, however late the rank found the store."""
 _RANK_VARIABLES = ("PMIX_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "RANK")
 
 
@@ -50,34 +48,10 @@ def run_doctor(options: DoctorOptions) -> int:
 
 
 def _join(arrival: Arrival, look: Look, end: float, options: DoctorOptions) -> int:
-    identity = arrival.identity
-    meeting = arrival.meeting = reach(
-        identity,
-        pmix=arrival.pmix,
-        environ=os.environ,
-        timeout_s=max(_LEAST_S, end - time.monotonic()),
-    )
-
     def report(records: Sequence[Record], missing: Sequence[int]) -> int:
         return _report([look_from_json(r) for r in records], missing, options)
 
-    code = report_call(
-        meeting.store,
-        identity,
-        "doctor",
-        look.to_json(),
-        report,
-        served_here=meeting.served_here,
-        reporter=meeting.stand_in or 0,
-        timeout_s=max(_LEAST_S, end - time.monotonic()),
-    )
-    if meeting.meeting_point is not None:
-        meeting.meeting_point.close()
-    if arrival.pmix is not None:
-        # Leaving properly even when a rank is missing: otherwise Slurm kills the step, and with it the
-        # ranks that came, whose exit code is the answer.
-        arrival.pmix.finalize()
-    return code
+    return report_together(arrival, "doctor", look.to_json(), report, end=end)
 
 
 def _report(looks: Sequence[Look], missing: Sequence[int], options: DoctorOptions) -> int:

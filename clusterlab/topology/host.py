@@ -69,10 +69,10 @@ def kernel() -> str:
     return f"{platform.system()} {platform.release()}"
 
 
-def cpu_model() -> str:
+def cpu_model(cpuinfo: Path = _CPUINFO) -> str:
     """The processor's name, as the kernel or else Python tells it."""
     try:
-        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
     for line in lines:

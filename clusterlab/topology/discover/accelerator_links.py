@@ -37,7 +37,7 @@ def accelerator_links(
     made = Accelerators()
     switches = _visible_switches(facts, names)
     hidden = f"{facts.host}/nvswitch{len(switches)}"
-    reduces = any(_reduces(gpu) for gpu in facts.gpus)
+    reduces = any(reduces_in_switches(gpu) for gpu in facts.gpus)
     made.devices += [
         Device(name, "nvswitch", host=facts.host, pci=bus_id, in_network=reduces)
         for bus_id, name in switches.items()
@@ -69,7 +69,8 @@ def accelerator_links(
     return made
 
 
-def _reduces(gpu: GpuFact) -> bool:
+def reduces_in_switches(gpu: GpuFact) -> bool:
+    """Whether the NVSwitches this GPU hangs on can reduce and multicast (NVLS)."""
     return gpu.vendor == "nvidia" and gpu.capability is not None and gpu.capability >= _NVLS_FROM
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from clusterlab.core.findings import Finding, Severity
@@ -11,6 +12,7 @@ from clusterlab.topology.discover.accelerator_links import accelerator_links
 from clusterlab.topology.discover.facts import MachineFacts, NicFact
 from clusterlab.topology.discover.pcie_tree import End, pcie_tree
 from clusterlab.topology.discover.places import Place, distance, places_of
+from clusterlab.topology.discover.rates import between_cpus
 from clusterlab.topology.fabric import Device, Fabric, Link
 from clusterlab.topology.host import HostFacts, host_fabric
 from clusterlab.topology.importing.imported import Imported
@@ -42,8 +44,10 @@ def machine_parts(
     several hosts.
     """
     base = host_fabric(
-        HostFacts(facts.host, facts.cpu_model or "unknown CPU", facts.kernel, facts.domains)
+        HostFacts(facts.host, facts.cpu.model_name or "unknown CPU", facts.kernel, facts.domains)
     )
+    cpu = facts.cpu
+    across = between_cpus(cpu.arch, cpu.vendor, cpu.family, cpu.model)
     cpus = {d.numa: d.name for d in base.devices if d.numa is not None}
     places = places_of(facts)
     ends = _ends(facts, places)
@@ -63,7 +67,13 @@ def machine_parts(
         *_nics_down(facts),
     ]
     devices = [*(e.device for e in ends), *fast.devices, *tree.devices, *base.devices]
-    return devices, [*fast.links, *tree.links, *base.links], findings
+    inside = [
+        replace(link, GBps=across.GBps, GBps_source=across.GBps_source)
+        if link.link_class == "upi"
+        else link
+        for link in base.links
+    ]
+    return devices, [*fast.links, *tree.links, *inside], findings
 
 
 def machine_facts(facts: MachineFacts) -> dict[str, Any]:
@@ -135,7 +145,7 @@ def _description(facts: MachineFacts) -> str:
     counted = [
         f"{sum(1 for g in facts.gpus if (g.name or f'{g.vendor} GPU') == m)} {m}" for m in models
     ]
-    return ", ".join([*counted, f"{len(facts.nics)} NICs", facts.cpu_model or "unknown CPU"])
+    return ", ".join([*counted, f"{len(facts.nics)} NICs", facts.cpu.model_name or "unknown CPU"])
 
 
 def _not_shown(facts: MachineFacts, names: Mapping[str, str]) -> list[Finding]:

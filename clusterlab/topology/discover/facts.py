@@ -13,8 +13,10 @@ Vendor = Literal["nvidia", "amd"]
 Remote = Literal["gpu", "switch", "cpu", "unknown"]
 """What an NVLink ends at."""
 
-FORMAT = 1
-"""Of the JSON that ``to_json`` writes."""
+MARK = "clusterlab_machine"
+"""The key that marks the JSON ``to_json`` writes; its value is the form's number."""
+
+_FORM = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,17 @@ class NicFact:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuFact:
+    """The kind of CPU, as NCCL writes it: ``x86_64``, ``GenuineIntel``, 6, 207; None: not said."""
+
+    model_name: str = ""
+    arch: str = ""
+    vendor: str | None = None
+    family: int | None = None
+    model: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MachineFacts:
     """One machine. ``pci`` holds its GPUs, NICs and every bridge above them.
 
@@ -129,7 +142,7 @@ class MachineFacts:
     """
 
     host: str
-    cpu_model: str = ""
+    cpu: CpuFact = CpuFact()
     kernel: str = ""
     driver: str | None = None
     domains: tuple[NumaDomain, ...] = ()
@@ -142,23 +155,24 @@ class MachineFacts:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that ``machine_from_json`` reads back."""
-        return {"clusterlab_machine": FORMAT, **asdict(self)}
+        return {MARK: _FORM, **asdict(self)}
 
 
 def machine_from_json(data: object, *, where: str = "machine") -> MachineFacts:
     """The inverse of ``MachineFacts.to_json``, after a trip through JSON. Raises UsageError."""
-    if not isinstance(data, Mapping) or data.get("clusterlab_machine") != FORMAT:
+    if not isinstance(data, Mapping) or data.get(MARK) != _FORM:
         raise UsageError(
             "not what a clusterlab of this version saw of a machine",
             where=where,
-            expected=f'a mapping with "clusterlab_machine": {FORMAT}',
+            expected=f'a mapping with "{MARK}": {_FORM}',
             fix="use one version of clusterlab on all nodes",
         )
-    plain = {key: value for key, value in data.items() if key != "clusterlab_machine"}
+    plain = {key: value for key, value in data.items() if key != MARK}
     try:
         return MachineFacts(
             **{
                 **plain,
+                "cpu": _built(CpuFact, plain["cpu"]),
                 "domains": tuple(_built(NumaDomain, d) for d in plain["domains"]),
                 "pci": tuple(_built(PciFact, p) for p in plain["pci"]),
                 "gpus": tuple(_gpu(g) for g in plain["gpus"]),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import socket
 from collections.abc import Iterable
 from pathlib import Path
 
 from clusterlab.topology.discover.amd import read_kfd
-from clusterlab.topology.discover.facts import GpuFact, MachineFacts, PciFact
+from clusterlab.topology.discover.facts import CpuFact, GpuFact, MachineFacts, PciFact
 from clusterlab.topology.discover.nics import Addresses, interface_addresses, read_nics
 from clusterlab.topology.discover.nvml import Nvml, NvmlAbsentError, NvmlView, read_view
 from clusterlab.topology.discover.pci import bus_order, of_classes, with_bridges
@@ -15,6 +17,9 @@ from clusterlab.topology.discover.sysfs import read_text
 from clusterlab.topology.host import cpu_model, kernel, numa_domains
 
 SYS = Path("/sys")
+CPUINFO = Path("/proc/cpuinfo")
+_CPU_LINE = re.compile(r"^(vendor_id|cpu family|model)[ \t]*:[ \t]*(\S+)$", re.MULTILINE)
+_NCCL_ARCHS = {"aarch64": "arm64", "ppc64le": "ppc64"}
 
 _NVIDIA, _AMD = 0x10DE, 0x1002
 _DISPLAYS = (0x0300, 0x0302)  # VGA, 3D controller
@@ -27,6 +32,7 @@ def read_machine(
     sys: Path = SYS,
     nvml: Nvml | None = None,
     addresses: Addresses | None = interface_addresses,
+    cpuinfo: Path = CPUINFO,
 ) -> MachineFacts:
     """All that /sys and NVML say of this machine's topology.
 
@@ -45,7 +51,7 @@ def read_machine(
     notes += _blind_spots(gpus, pci)
     return MachineFacts(
         host or socket.gethostname() or "localhost",
-        cpu_model=cpu_model(),
+        cpu=read_cpu(cpuinfo),
         kernel=kernel(),
         driver=view.driver or read_text(sys / "module/nvidia/version"),
         domains=domains,
@@ -55,6 +61,20 @@ def read_machine(
         xgmi=xgmi,
         levels=view.levels,
         notes=tuple(notes),
+    )
+
+
+def read_cpu(cpuinfo: Path) -> CpuFact:
+    """What kind of CPU this machine has."""
+    # the first core's lines win: the last may be cut off
+    told = dict(reversed(_CPU_LINE.findall(read_text(cpuinfo) or "")))
+    family, model = (
+        int(text) if (text := told.get(key, "")).isascii() and text.isdigit() else None
+        for key in ("cpu family", "model")
+    )
+    arch = platform.machine()
+    return CpuFact(
+        cpu_model(cpuinfo), _NCCL_ARCHS.get(arch, arch), told.get("vendor_id"), family, model
     )
 
 

@@ -19,7 +19,6 @@ Addresses = Callable[[], Mapping[str, Sequence[str]]]
 _ETHERNET = 1  # ARPHRD_ETHER, in class/net/*/type
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]+)?) Gb/sec")
 _GUID = re.compile(r"[0-9a-f]{16}")
-_LOCAL_PREFIX = "fe80000000000000"  # the subnet prefix every InfiniBand fabric starts with
 
 
 def interface_addresses() -> Mapping[str, Sequence[str]]:
