@@ -49,7 +49,7 @@ def reach_of(network: Network) -> Reach:
 def _reach(network: Network) -> Reach:
     low, high = _joined(network)
     group, groups, first_above = _groups(network, low, high)
-    down = np.full((network.switches, groups), FAR, dtype=np.int8)
+    down = np.full((network.switches, max(1, groups)), FAR, dtype=np.int8)
     for g, (destination, above) in enumerate(first_above):
         if destination is not None:
             down[destination, g] = 0
