@@ -1,0 +1,154 @@
+"""What each leaf and spine carries down and up, nominal and live. Pure; any fabric with a network.
+
+A link that is down (health 0) counts in the nominal figures only; one that is degraded counts as a link
+and gives its share of GB/s. Links that a discovery did not see are not there at all: what is missing from
+the pattern is for ``checks``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
+
+_TIER: dict[str, int] = {"gpu": 0, "nic": 0, "host": 0, "leaf": 1, "spine": 2, "core": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Links of a switch in one direction of the tree and what they carry, GB/s (1e9 B/s) one way.
+
+    ``GBps`` is None where a link's rate is unknown.
+    """
+
+    links: int
+    GBps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCapacity:
+    """One switch: what goes down (towards hosts), up, and across to its own tier."""
+
+    name: str
+    kind: DeviceKind
+    rail: int | None
+    down: Side
+    up: Side
+    across: Side
+    nominal_down: Side
+    nominal_up: Side
+
+    @property
+    def oversubscription(self) -> float | None:
+        """Live down : up, in GB/s where all rates are known, else in links. None: nothing goes up."""
+        return _ratio(self.down, self.up)
+
+    @property
+    def nominal_oversubscription(self) -> float | None:
+        """As ``oversubscription``, with links that are down or degraded as if whole."""
+        return _ratio(self.nominal_down, self.nominal_up)
+
+
+def _ratio(down: Side, up: Side) -> float | None:
+    if down.GBps is not None and up.GBps:
+        return down.GBps / up.GBps
+    return down.links / up.links if up.links else None
+
+
+def switch_capacities(fabric: Fabric, kind: DeviceKind) -> tuple[SwitchCapacity, ...]:
+    """The capacity of every switch of one kind, in the fabric's order. The SHARP node inside a switch is
+    no host and does not count.
+    """
+    return tuple(_capacity(fabric, device) for device in fabric.of_kind(kind))
+
+
+def leaf_capacities(fabric: Fabric) -> tuple[SwitchCapacity, ...]:
+    """The capacity of every leaf."""
+    return switch_capacities(fabric, "leaf")
+
+
+def most_oversubscribed_leaf(fabric: Fabric) -> SwitchCapacity | None:
+    """The leaf with the highest live down : up; None where no leaf has hosts and uplinks."""
+    rated = [leaf for leaf in leaf_capacities(fabric) if _rated(leaf)]
+    return max(rated, key=_oversubscription, default=None)
+
+
+def worst_leaf(fabric: Fabric) -> SwitchCapacity | None:
+    """The leaf that has lost the largest part of its uplinks, and of several the most oversubscribed.
+
+    Lost is what is down, or absent where more than half of the leaves have the same number of uplinks.
+    None where no leaf has hosts and uplinks.
+    """
+    rated = [leaf for leaf in leaf_capacities(fabric) if _rated(leaf)]
+    if not rated:
+        return None
+    usual, agreeing = Counter(leaf.up.links for leaf in rated).most_common(1)[0]
+    expected = usual if 2 * agreeing > len(rated) else 0
+
+    def lost(leaf: SwitchCapacity) -> float:
+        return 1 - leaf.up.links / max(leaf.nominal_up.links, expected)
+
+    return max(rated, key=lambda leaf: (lost(leaf), _oversubscription(leaf)))
+
+
+def _rated(leaf: SwitchCapacity) -> bool:
+    return leaf.down.links > 0 and leaf.nominal_up.links > 0
+
+
+def _oversubscription(leaf: SwitchCapacity) -> float:
+    """Infinite for a leaf whose uplinks are all down."""
+    ratio = leaf.oversubscription
+    return math.inf if ratio is None else ratio
+
+
+def _capacity(fabric: Fabric, switch: Device) -> SwitchCapacity:
+    down: list[Link] = []
+    up: list[Link] = []
+    across: list[Link] = []
+    for link in fabric.links_from(switch.name):
+        other = fabric.device(link.dst)
+        if other.role == "aggregation" or other.kind not in _TIER:
+            continue
+        step = _TIER[other.kind] - _TIER[switch.kind]
+        (across if step == 0 else up if step > 0 else down).append(link)
+    return SwitchCapacity(
+        name=switch.name,
+        kind=switch.kind,
+        rail=switch.rail,
+        down=_live(down),
+        up=_live(up),
+        across=_live(across),
+        nominal_down=_nominal(down),
+        nominal_up=_nominal(up),
+    )
+
+
+def _live(links: Iterable[Link]) -> Side:
+    alive = [link for link in links if link.health > 0]
+    return _side(alive, [_with_health(link) for link in alive])
+
+
+def _nominal(links: Iterable[Link]) -> Side:
+    every = list(links)
+    return _side(every, [_whole(link) for link in every])
+
+
+def _side(links: list[Link], rates: list[float | None]) -> Side:
+    known = [rate for rate in rates if rate is not None]
+    return Side(
+        links=sum(link.multiplicity for link in links),
+        GBps=sum(known) if len(known) == len(rates) else None,
+    )
+
+
+def _whole(link: Link) -> float | None:
+    rate = link.GBps if link.GBps is not None else link.wire_GBps
+    return None if rate is None else rate * link.multiplicity
+
+
+def _with_health(link: Link) -> float | None:
+    whole = _whole(link)
+    return None if whole is None else whole * link.health

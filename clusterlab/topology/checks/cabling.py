@@ -1,0 +1,230 @@
+"""What is wrong with how a network is cabled, judged by its own pattern. Pure, on any fabric.
+
+Nothing here compares with a design: a fault is what differs from most of its kind. Where a network shows no
+pattern, nothing is found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.checks.link_rates import degraded_links
+from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
+from clusterlab.topology.checks.uplinks import uplinks
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.rail_classes import Attachment
+from clusterlab.topology.rails import Rails, Stray, infer_rails
+
+Ports = Mapping[tuple[str, str], tuple[int, ...]]
+"""(from, to) → the port numbers of ``from`` its cables to ``to`` are in, where a source tells."""
+
+_SHOWN = 12
+
+
+def cabling(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
+    """All findings of this room's cabling checks; ``ports`` adds port numbers to the evidence."""
+    known = ports or {}
+    return [
+        *cross_wired_rails(fabric, ports=known),
+        *missing_leaves(fabric),
+        *hosts_missing_a_rail(fabric),
+        *uplinks(fabric, ports=known),
+        *degraded_links(fabric, ports=known),
+        *ports_without_host(fabric),
+        *storage_among_compute(fabric),
+    ]
+
+
+def cross_wired_rails(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
+    """Cables that put a host's device on another rail; one finding for cables that were swapped."""
+    rails = infer_rails(fabric)
+    return [_cross_wired(fabric, rails, together, ports or {}) for together in _swaps(rails)]
+
+
+def _swaps(rails: Rails) -> Iterable[list[Stray]]:
+    """Strays that undo each other: within a host, else two of one group, else each alone."""
+    of_host: defaultdict[str, list[Stray]] = defaultdict(list)
+    for stray in rails.strays:
+        of_host[stray.cable.host].append(stray)
+    left: list[Stray] = []
+    for own in of_host.values():
+        if len(own) > 1 and sorted(s.rail for s in own) == sorted(s.found_on for s in own):
+            yield own
+        else:
+            left += own
+    while left:
+        first = left.pop(0)
+        group = rails.group_of_host.get(first.cable.host)
+        partner = next(
+            (
+                s
+                for s in left
+                if (s.rail, s.found_on) == (first.found_on, first.rail)
+                and rails.group_of_host.get(s.cable.host) == group
+            ),
+            None,
+        )
+        if partner is not None:
+            left.remove(partner)
+        yield [first] if partner is None else [first, partner]
+
+
+def _cross_wired(fabric: Fabric, rails: Rails, together: Sequence[Stray], ports: Ports) -> Finding:
+    said = {r: rail_said(rails, r) for s in together for r in (s.rail, s.found_on)}
+    evidence = [
+        f"{_cable(fabric, s.cable, ports)} is on {said[s.found_on]}, belongs to {said[s.rail]}"
+        f" ({_agreeing(rails, s)})"
+        for s in together
+    ]
+    if len(together) == 2:
+        ends = " and ".join(_at(s.cable.leaf, s.cable.nic, ports) for s in together)
+        fix = f"exchange the two cables in {ends}"
+    else:
+        fix = "move the cable: " + "; ".join(_move(s, ports) for s in together)
+    return Finding(
+        "cross_wired_rails",
+        Severity.ERROR,
+        tuple(evidence),
+        fix,
+        links=tuple(f"{s.cable.nic}/{s.cable.leaf}" for s in together),
+    )
+
+
+def _cable(fabric: Fabric, cable: Attachment, ports: Ports) -> str:
+    nic = fabric.device(cable.nic)
+    guid = f" (guid {nic.guid})" if nic.guid else ""
+    local = nic.interface or nic.name.removeprefix(f"{cable.host}/")
+    return f"{_at(cable.leaf, cable.nic, ports)} – host {cable.host} device {local}{guid}"
+
+
+def _at(switch: str, other: str, ports: Ports) -> str:
+    numbers = ports.get((switch, other), ())
+    return f"{switch} port {', '.join(map(str, numbers))}" if numbers else switch
+
+
+def _agreeing(rails: Rails, stray: Stray) -> str:
+    """How the other hosts plug the same device in."""
+    others = [
+        rails.of_leaf.get(cable.leaf) == stray.rail
+        for host, own in rails.hosts.items()
+        if host != stray.cable.host
+        for cable in own.get(stray.rail, ())
+    ]
+    return f"as on {sum(others)} of {len(others)} other hosts"
+
+
+def _move(stray: Stray, ports: Ports) -> str:
+    cable = stray.cable
+    target = stray.belongs_to or "its rail's leaf"
+    return f"{cable.nic} from {_at(cable.leaf, cable.nic, ports)} to {target}"
+
+
+def missing_leaves(fabric: Fabric) -> list[Finding]:
+    """Leaves that a group of hosts lacks though nearly all groups have one for each rail."""
+    rails = infer_rails(fabric)
+    findings = []
+    for group, rail in rails.missing_leaves():
+        siblings = rails.groups[group]
+        hosts = [h for h, g in rails.group_of_host.items() if g == group]
+        short = sum(rail not in rails.hosts.get(h, {}) for h in hosts)
+        name = leaf_would_be(rails, group, rail)
+        findings.append(
+            Finding(
+                "missing_leaf",
+                Severity.ERROR,
+                (
+                    f"no leaf of {rail_said(rails, rail)} beside {', '.join(siblings)}"
+                    + (f"; by the others' names it would be {name}" if name else ""),
+                    f"{len(rails.groups) - 1} other groups of hosts have all {rails.count} rails"
+                    if len(rails.missing_leaves()) == 1
+                    else f"most of {len(rails.groups)} groups of hosts have all {rails.count} rails",
+                    f"{short} of {len(hosts)} hosts there have no port on that rail",
+                ),
+                "bring the switch up or check why the subnet manager does not see it"
+                " (power, cables to the spines)",
+            )
+        )
+    return findings
+
+
+def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
+    """Hosts without a port on a rail whose leaf their neighbours use.
+
+    Not where that leaf holds ports without a host: one of them may be the host's.
+    """
+    rails = infer_rails(fabric)
+    unnamed = {
+        link.dst
+        for nic in fabric.of_kind("nic")
+        if nic.host is None and nic.role != "aggregation"
+        for link in fabric.links_from(nic.name)
+    }
+    missing: defaultdict[str, list[str]] = defaultdict(list)
+    for host, own in rails.hosts.items():
+        group = rails.group_of_host.get(host)
+        for rail in range(rails.count):
+            leaf = None if group is None else rails.leaf_of(group, rail)
+            if rail not in own and leaf is not None and leaf not in unnamed:
+                missing[host].append(f"{rail_said(rails, rail)} ({leaf})")
+    return [
+        Finding(
+            "host_missing_a_rail",
+            Severity.WARNING,
+            (f"{host} has no port on {', '.join(where)}",),
+            "check that port's cable and adapter on the host (ibstat), then the leaf's port",
+        )
+        for host, where in missing.items()
+    ]
+
+
+def ports_without_host(fabric: Fabric) -> list[Finding]:
+    """Adapters whose description names no host: they cannot be counted to a host or checked against it."""
+    found = [d for d in fabric.of_kind("nic") if d.host is None and d.role != "aggregation"]
+    if not found:
+        return []
+    on_leaf: defaultdict[str, int] = defaultdict(int)
+    for nic in found:
+        for link in fabric.links_from(nic.name):
+            on_leaf[link.dst] += 1
+    where = ", ".join(f"{leaf} {count}" for leaf, count in list(on_leaf.items())[:_SHOWN])
+    more = len(on_leaf) - _SHOWN
+    return [
+        Finding(
+            "ports_without_host",
+            Severity.WARNING,
+            (
+                f"{len(found)} adapters do not say whose they are",
+                f"on {where}" + (f" and {more} more switches" if more > 0 else ""),
+            ),
+            "start rdma-ndd on those hosts, or write <hostname> %d to each adapter's node_desc",
+        )
+    ]
+
+
+def storage_among_compute(fabric: Fabric) -> list[Finding]:
+    """Storage hosts on leaves that mainly hold compute hosts of a network with rails."""
+    of_leaf: defaultdict[str, list[str]] = defaultdict(list)
+    total: defaultdict[str, int] = defaultdict(int)
+    leaves = infer_rails(fabric).of_leaf
+    for nic in fabric.of_kind("nic"):
+        for link in fabric.links_from(nic.name):
+            if link.dst in leaves and nic.role in ("compute", "storage"):
+                total[link.dst] += 1
+                if nic.role == "storage":
+                    of_leaf[link.dst].append(nic.name)
+    mixed = {leaf: nics for leaf, nics in of_leaf.items() if 2 * len(nics) < total[leaf]}
+    if not mixed:
+        return []
+    return [
+        Finding(
+            "storage_among_compute",
+            Severity.WARNING,
+            tuple(
+                f"{leaf}: {', '.join(nics[:6])} beside {total[leaf] - len(nics)} compute ports"
+                for leaf, nics in list(mixed.items())[:_SHOWN]
+            ),
+            "expect storage traffic on these leaves' uplinks, or move storage to its own fabric",
+        )
+    ]
