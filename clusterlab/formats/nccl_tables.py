@@ -24,6 +24,7 @@ _LANE_RATES = (  # topo.cc kvDictPciGen, × 100 Mb/s a lane; matched as prefixes
 _LANE_RATE_UNREAD = 60  # what NCCL takes for a text that matches none: Gen 3
 _BY_GTps = {2.5: 15, 5.0: 30, 8.0: 60, 16.0: 120, 32.0: 240, 64.0: 480}
 _WIDTHS = (16, 8, 4, 2, 1)
+_NEAR = 0.04
 _GTps = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?) GT/s")
 
 LOCAL_GBps = 5000.0
@@ -69,17 +70,19 @@ def link_speed_text(GTps: float) -> str:
     return f"{GTps:.1f} GT/s PCIe"
 
 
-def nearest_pcie(*, GBps: float | None, wire_GBps: float | None) -> PcieRate | None:
-    """The generation and width that fit a link's figures to within 4 %, widest first; None: none does."""
-    known = [rate for g in _BY_GTps for w in _WIDTHS if (rate := pcie_rate(g, w)) is not None]
-    known.sort(key=lambda rate: -rate.width)
-    for rate in known:
-        if GBps is not None and abs(rate.GBps / GBps - 1) < 0.04:
-            return rate
-    for rate in known:
-        if wire_GBps is not None and abs(rate.wire_GBps / wire_GBps - 1) < 0.04:
-            return rate
-    return None
+def nearest_pcie(*, GBps: float, wire_GBps: float | None) -> PcieRate | None:
+    """The generation and width whose figures are nearest, the wider of equal ones; None: none within 4 %."""
+    rates = (rate for g in _BY_GTps for w in _WIDTHS if (rate := pcie_rate(g, w)) is not None)
+
+    def distance(rate: PcieRate) -> float:
+        off = abs(rate.GBps / GBps - 1)
+        return off if wire_GBps is None else off + abs(rate.wire_GBps / wire_GBps - 1)
+
+    def near(rate: PcieRate) -> bool:
+        by_wire = wire_GBps is not None and abs(rate.wire_GBps / wire_GBps - 1) < _NEAR
+        return by_wire or abs(rate.GBps / GBps - 1) < _NEAR
+
+    return min((r for r in rates if near(r)), key=lambda r: (distance(r), -r.width), default=None)
 
 
 def nvlink_GBps(sm: int) -> float:

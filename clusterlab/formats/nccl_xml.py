@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from clusterlab.core.errors import UsageError
+from clusterlab.formats import nccl_graph
 from clusterlab.formats.nccl_tables import PcieRate, gigatransfers, pcie_rate
 from clusterlab.formats.xml_tree import Element, parse_xml
 
@@ -121,7 +122,9 @@ class NcclSystem:
 
 
 def recognise(text: str) -> bool:
-    """Whether ``text`` begins as NCCL's topology XML does (or a fragment of one)."""
+    """Whether ``text`` begins as NCCL's topology XML (or a fragment of one) or its graph XML does."""
+    if nccl_graph.recognise(text):
+        return True
     match = _FIRST_TAG.match(_COMMENT.sub("", text[:200_000]).lstrip("\ufeff"))
     if match is None:
         return False

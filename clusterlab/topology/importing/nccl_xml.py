@@ -20,11 +20,6 @@ from clusterlab.topology.importing.nccl_xml_host import NETWORK, HostParts
 KIND = "nccl_xml"
 
 
-def recognise(text: str) -> bool:
-    """Whether ``text`` is NCCL's topology XML, or its graph XML (which ``read_nccl_xml`` refuses)."""
-    return nccl_xml.recognise(text) or nccl_graph.recognise(text)
-
-
 def read_nccl_xml(text: str, *, file: str) -> Imported:
     """The fabric of a topology file. Raises NotAFabricError for a graph file, UsageError for other text.
 

@@ -11,8 +11,8 @@ from clusterlab.formats.nccl_xml import NcclNet, NcclPci, stated_rate
 
 FASTEST_Mbps = 3_200_000
 """Twice the fastest port announced (1.6 Tb/s): above it a speed is in another unit than Mb/s."""
-SLOWEST_Mbps = 1000
-"""Below it a port of a GPU host is in another unit than Mb/s: 400 is meant as Gb/s."""
+GIGABITS = frozenset({10, 25, 40, 50, 100, 200, 400, 800, 1600})
+"""Speeds of ports in Gb/s: as Mb/s no port of a GPU host has them."""
 
 _GPU_LANES = 16
 _FRONT_END = 4  # a port this many times slower than the fastest is no compute port
@@ -132,7 +132,7 @@ class Evidence:
 
 def is_speed(speed_Mbps: int | None) -> bool:
     """Whether a speed can be in Mb/s."""
-    return speed_Mbps is not None and SLOWEST_Mbps <= speed_Mbps <= FASTEST_Mbps
+    return speed_Mbps is not None and 0 < speed_Mbps <= FASTEST_Mbps and speed_Mbps not in GIGABITS
 
 
 def likely_Mbps(name: str, net: NcclNet, evidence: Evidence) -> int | None:

@@ -215,15 +215,14 @@ class HostParts:
         if rate is None:
             self._both_ways(name, parent, "pcie", GBps=None)
             return
-        lanes = f"{rate.GTps:g} GT/s, {rate.width} lanes"
         self._both_ways(
             name,
             parent,
             "pcie",
             GBps=rate.GBps,
             wire_GBps=rate.wire_GBps,
-            GBps_source=f"nccl_xml: NCCL's table for {lanes}",
-            wire_source=f"nccl_xml: {lanes}, line code taken off",
+            GBps_source="nccl_xml: link_speed and link_width by NCCL's table",
+            wire_source="nccl_xml: link_speed x link_width, line code taken off",
         )
 
     def _add_net(self, net: NcclNet, pci: NcclPci | None, parent: str, numa: int | None) -> None:
@@ -367,8 +366,7 @@ def _gpu_link_rate(gpu: NcclGpu, link: NcclGpuLink) -> tuple[float | None, str]:
     if link.tag == "xgmi":
         if gpu.gcn is None:
             return None, ""
-        gcn = gcn_name(gpu.gcn)
-        return xgmi_GBps(gcn), f"nccl_xml: RCCL's figure for one xGMI link of {gcn}"
+        return xgmi_GBps(gcn_name(gpu.gcn)), "nccl_xml: RCCL's figure for one xGMI link"
     if gpu.sm is None:
         return None, ""
-    return nvlink_GBps(gpu.sm), f"nccl_xml: NCCL's figure for one NVLink of sm_{gpu.sm}"
+    return nvlink_GBps(gpu.sm), f"nccl_xml: NCCL's figure for an NVLink of sm_{gpu.sm}"
