@@ -4,7 +4,7 @@
     description: one line for people
     links:                            kinds of link; a figure that is given needs its source
       ndr: {class: ib, GBps: 50, GBps_source: "…", latency_us: unknown}
-    hosts:                            count equal hosts, called n0, n1, …
+    hosts:                            count equal hosts, called n0, n1, … (or names: [a1, b7])
       count: 2
       devices: [{name: "gpu{i}", kind: gpu, count: 8, rail: index}, …]
       links:   [{from: "gpu{i}", to: "nic{i}", type: pcie5, multiplicity: 1}, …]
@@ -48,7 +48,7 @@ MAX_FILE_BYTES = 16 << 20
 """Designs are written by hand: a larger file is something else."""
 
 TOP_KEYS = ("name", "description", "links", "hosts", "network")
-_HOST_KEYS = ("count", "name", "like", "devices", "links")
+_HOST_KEYS = ("count", "name", "names", "like", "devices", "links")
 _NETWORK_KEYS = ("clos", "devices", "links")
 _MAX_LIKE = 8
 """How many designs may take their hosts from each other in a row: more is a circle."""
@@ -176,9 +176,7 @@ def _hosts(document: Document, *, depth: int = 0) -> Template:
     }
     if not mapping(document, ("hosts",), _HOST_KEYS, optional=True):
         return kinds, [], [], []
-    count = whole(document, ("hosts", "count"), default=1)
-    pattern = text(document, ("hosts", "name"), default="n{i}")
-    need_number(pattern, count, where=document.where("hosts", "name"))
+    names = _host_names(document)
     like = text(document, ("hosts", "like"), default="")
     devices: list[Device] = []
     links: list[Link] = []
@@ -188,9 +186,22 @@ def _hosts(document: Document, *, depth: int = 0) -> Template:
     more = device_groups(document, ("hosts", "devices"), host="", taken={d.name for d in devices})
     links += wired(document, ("hosts", "links"), [*devices, *more], kinds)
     devices += more
-    limit(count * len(devices), MAX_DEVICES, "devices", document)
-    limit(count * len(links), MAX_LINKS, "links", document)
-    return kinds, [pattern.replace("{i}", str(i)) for i in range(count)], devices, links
+    limit(len(names) * len(devices), MAX_DEVICES, "devices", document)
+    limit(len(names) * len(links), MAX_LINKS, "links", document)
+    return kinds, names, devices, links
+
+
+def _host_names(document: Document) -> list[str]:
+    """``names`` as listed, or ``count`` of them by the pattern ``name``."""
+    listed = sequence(document, ("hosts", "names"))
+    if listed:
+        mapping(document, ("hosts",), tuple(k for k in _HOST_KEYS if k not in ("count", "name")))
+        return [text(document, ("hosts", "names", i)) for i in range(len(listed))]
+    count = whole(document, ("hosts", "count"), default=1)
+    limit(count, MAX_DEVICES, "hosts", document)
+    pattern = text(document, ("hosts", "name"), default="n{i}")
+    need_number(pattern, count, where=document.where("hosts", "name"))
+    return [pattern.replace("{i}", str(i)) for i in range(count)]
 
 
 def _like(

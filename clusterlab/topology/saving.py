@@ -1,4 +1,4 @@
-"""A fabric as YAML that ``load_fabric`` reads back: every device and link written out, nothing repeated.
+"""A fabric as YAML that ``load_fabric`` reads back: equal hosts once, all else written out.
 
 For imports and discoveries. A design, or a design with failures, is kept by reference instead
 (``base`` and ``broken``).
@@ -6,14 +6,15 @@ For imports and discoveries. A design, or a design with failures, is kept by ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.strict_yaml import MAX_BYTES
 from clusterlab.topology.design_parts import LinkKind
 from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.repeated import Group, Repeated
 
 _FIGURES = tuple(f.name for f in fields(LinkKind))
 _UNSOURCED = "not stated"
@@ -26,14 +27,24 @@ def fabric_to_yaml(fabric: Fabric) -> str:
     import yaml
 
     kinds: dict[tuple[object, ...], str] = {}
-    cables = [_wiring(link, one_way, kinds) for link, one_way in _cables(fabric)]
+    parts = _split(fabric)
     document: dict[str, Any] = {"name": fabric.name}
     if fabric.description:
         document["description"] = fabric.description
+    document["links"] = {}
+    if parts.hosts:
+        document["hosts"] = {
+            "names": list(parts.hosts),
+            "devices": [_device(replace(d, host=None)) for d in parts.inside],
+            "links": _wirings(parts.inside_links, kinds),
+        }
+    document["network"] = {
+        "devices": [_device(d) for d in parts.others],
+        "links": _wirings(parts.other_links, kinds),
+    }
     document["links"] = {
         name: _kind(dict(zip(_FIGURES, figures, strict=True))) for figures, name in kinds.items()
     }
-    document["network"] = {"devices": [_device(d) for d in fabric.devices], "links": cables}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
     if len(text) > MAX_BYTES:
@@ -46,11 +57,49 @@ def fabric_to_yaml(fabric: Fabric) -> str:
     return text
 
 
-def _cables(fabric: Fabric) -> Iterator[tuple[Link, bool]]:
+@dataclass(frozen=True)
+class _Parts:
+    """A fabric as a design writes it: one template of equal hosts, and the rest."""
+
+    hosts: tuple[str, ...]
+    inside: tuple[Device, ...]
+    inside_links: tuple[Link, ...]
+    others: tuple[Device, ...]
+    other_links: tuple[Link, ...]
+
+
+def _split(fabric: Fabric) -> _Parts:
+    """The largest group of equal hosts as the template; its links too where they stay inside it."""
+    groups = sorted(fabric.equal_hosts, key=lambda group: group.count)
+    devices, links = fabric.devices, fabric.links
+    if not groups or not isinstance(devices, Repeated) or not isinstance(links, Repeated):
+        return _Parts((), (), (), tuple(devices), tuple(links))
+    chosen = groups[-1]
+    names = {d.name for d in chosen.items}
+    same = [group for group in links.groups if group.hosts == chosen.hosts]
+    inside = [x for group in same for x in group.items if {x.src, x.dst} <= names]
+    left = [
+        Group(g.hosts, tuple(x for x in g.items if g not in same or not {x.src, x.dst} <= names))
+        for g in links.groups
+    ]
+    return _Parts(
+        chosen.hosts,
+        chosen.items,
+        tuple(inside),
+        tuple(Repeated(groups[:-1], devices.single, devices.at_host)),
+        tuple(Repeated(left, links.single, links.at_host)),
+    )
+
+
+def _wirings(links: Sequence[Link], kinds: dict[tuple[object, ...], str]) -> list[dict[str, Any]]:
+    return [_wiring(link, one_way, kinds) for link, one_way in _cables(links)]
+
+
+def _cables(links: Sequence[Link]) -> Iterator[tuple[Link, bool]]:
     """Each pair of equal links that run both ways once, any other link with True: one way."""
     waiting: dict[Link, int] = {}
     order: list[Link] = []
-    for link in fabric.links:
+    for link in links:
         back = _back(link)
         if link.src != link.dst and waiting.get(back, 0):
             waiting[back] -= 1

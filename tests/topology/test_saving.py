@@ -78,7 +78,7 @@ def test_any_fabric_comes_back(fabric: Fabric) -> None:
     same(fabric, fabric_from_yaml(fabric_to_yaml(fabric), file="f.yaml", default_name="x"))
 
 
-@pytest.mark.parametrize("name", ["host", "hgx-h100", "dgx-h100-2node", "lab-2x4"])
+@pytest.mark.parametrize("name", ["host", "hgx-h100", "dgx-h100-2node", "lab-2x4", "dgx-1v"])
 def test_a_design_comes_back(name: str) -> None:
     fabric = load_fabric(name)
     back = fabric_from_yaml(fabric_to_yaml(fabric), file="f.yaml", default_name="x")
@@ -91,3 +91,18 @@ def test_a_fabric_too_large_for_a_file_is_refused() -> None:
     devices = tuple(Device(f"{'x' * 200}{i}", "gpu") for i in range(45_000))
     with pytest.raises(UsageError, match="by reference"):
         fabric_to_yaml(Fabric("f", devices, ()))
+
+
+def test_equal_hosts_are_written_once_and_damage_to_one_is_kept() -> None:
+    fabric = load_fabric("superpod-h100-1su")
+    hurt = next(
+        link for link in fabric.links if link.src == "n3/gpu0" and link.link_class == "nvlink"
+    )
+    broken = fabric.with_links({(hurt.src, hurt.dst): [replace(hurt, health=0.5)]})
+    for one in (fabric, broken):
+        content = fabric_to_yaml(one)
+        assert len(content) < 400_000
+        back = fabric_from_yaml(content, file="f.yaml", default_name="x")
+        assert sorted(one.devices, key=repr) == sorted(back.devices, key=repr)
+        assert sorted(one.links, key=repr) == sorted(back.links, key=repr)
+        assert back.hosts == one.hosts
