@@ -76,9 +76,9 @@ def test_dgx1_reaches_gpus_it_has_no_link_to_through_one_that_has() -> None:
     far = host_path(fabric, gpus[0], gpus[7])
     assert (far.GBps, far.relay) == (
         40.0,
-        "n0/gpu3",
+        "n0/gpu4",
     )  # both steps two links: the widest of its kind
-    assert host_path(fabric, gpus[0], gpus[3]).GBps == 40.0
+    assert host_path(fabric, gpus[3], gpus[5]).GBps == 20.0
 
 
 def test_a_gpu_reaches_its_own_nic_over_pcie_and_the_others_by_pxn() -> None:
