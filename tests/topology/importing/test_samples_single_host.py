@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.importing.nvlink_s import read_nvlink_s
+from clusterlab.topology.importing.rocm_smi import read_rocm_smi
 from clusterlab.topology.importing.topo_m import read_topo_m
+from clusterlab.topology.importing.topo_p2p import read_topo_p2p
 from clusterlab.topology.matrix import topo_matrix
 from tests.support import shared_dir
 from tests.topology.importing.test_topo_m import said
 
 READERS: dict[str, Callable[..., Imported]] = {
     "topo_m": read_topo_m,
+    "topo_p2p": read_topo_p2p,
+    "nvlink_s": read_nvlink_s,
+    "rocm_smi": read_rocm_smi,
 }
 
 
