@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
@@ -89,6 +90,7 @@ class Outline:
     network_devices: tuple[Device, ...]
 
 
+@lru_cache(maxsize=256)
 def outline(name: str) -> Outline:
     """The outline of the shipped design ``name``. Raises UsageError as ``load_fabric`` does."""
     known = list_designs()
