@@ -5,7 +5,7 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
-from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric
+from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric, outline
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import HostFacts, NumaDomain, host_fabric
 
@@ -166,7 +166,8 @@ def test_a_path_and_a_name_give_the_same_fabric() -> None:
 
 def test_mutated_designs_are_read_or_refused_never_a_traceback() -> None:
     rng = random.Random(20261129)
-    texts = [(shipped("topologies") / f"{n}.yaml").read_text() for n in shipped_designs()]
+    small = [name for name in shipped_designs() if len(outline(name).hosts) < 20]
+    texts = [(shipped("topologies") / f"{name}.yaml").read_text() for name in small]
     refused = 0
     for _ in range(600):
         text = rng.choice(texts)
