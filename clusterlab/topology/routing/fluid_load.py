@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterlab.topology.routing.load import demand
-from clusterlab.topology.routing.network import Floats, Ints, Network
+from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
 from clusterlab.topology.routing.reach import FAR, Reach, reach_of
 from clusterlab.topology.routing.updown import port_pairs
 
@@ -31,11 +31,13 @@ def fluid_load(
     GBps: Floats | float,
     *,
     tables: Reach | None = None,
+    broken: Bools | None = None,
 ) -> FluidLoad:
     """What pairs with rates ``GBps`` put on every cable when all equal ways are used by their capacity.
 
-    Ways of unknown rate count alike. ``tables`` as for ``route_pairs``. What is lost on the way to a
-    switch is taken alike from all that hang on it.
+    Ways of unknown rate count alike. ``tables`` as for ``route_pairs``. ``broken`` [cables] take their
+    share and lose it: a failure nobody has noticed. What is lost on the way to a switch is taken alike
+    from all that hang on it.
     """
     reach = tables or reach_of(network)
     load = np.zeros((2, len(network.low)))
@@ -43,20 +45,24 @@ def fluid_load(
     start = _through_ports(network, reach, (sources, targets, rate), load)
     lost = float(rate.sum() - start.amount.sum())
     destinations, column = np.unique(network.high[start.last], return_inverse=True)
-    at, amount, arrived = network.high[start.first], start.amount, np.zeros(len(destinations))
+    bad = np.zeros(len(network.low), dtype=bool) if broken is None else broken
+    at, arrived = network.high[start.first], np.zeros(len(destinations))
+    amount = np.where(bad[start.first], 0.0, start.amount)
+    lost += float(start.amount.sum() - amount.sum())
     width = max(1, _CELLS // max(1, network.switches))
     for first in range(0, len(destinations), width):
         targets = destinations[first : first + width].astype(np.int32)
         inside = (column >= first) & (column < first + width)
         rising = np.zeros((network.switches, len(targets)))
         np.add.at(rising, (at[inside], column[inside] - first), amount[inside])
-        arrived[first : first + width], missing = _Block(network, reach, targets, load).spread(
-            rising
-        )
+        block = _Block(network, reach, targets, load, bad)
+        arrived[first : first + width], missing = block.spread(rising)
         lost += missing
     sent = np.bincount(column, weights=amount, minlength=len(destinations)).astype(float)
     through = np.divide(arrived, sent, out=np.zeros_like(sent), where=sent > 0)[column]
     load[1] += np.bincount(start.last, weights=amount * through, minlength=len(network.low))
+    ends = network.low >= network.switches
+    lost += float(load[1, bad & ends].sum())
     return FluidLoad(load, lost)
 
 
@@ -91,6 +97,7 @@ class _Block:
     reach: Reach
     targets: Ints
     load: Floats
+    broken: Bools
 
     def spread(self, rising: Floats) -> tuple[Floats, float]:
         """``rising`` [switches, targets] is what starts at each switch; (arrived [targets], lost)."""
@@ -135,5 +142,6 @@ class _Block:
         amount = source[switch, some]
         moved = weight * np.divide(amount, total, out=np.zeros_like(amount), where=total > 0)
         self.load[0 if upward else 1, mine] += moved.sum(axis=1)
-        np.add.at(into, (end[:, None], some[None, :]), moved)
-        return float(amount[total == 0].sum())
+        gone = self.broken[mine]
+        np.add.at(into, (end[~gone, None], some[None, :]), moved[~gone])
+        return float(amount[total == 0].sum() + moved[gone].sum())

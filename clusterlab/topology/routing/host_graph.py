@@ -110,7 +110,8 @@ def host_graph(fabric: Fabric, host: str) -> HostGraph:
     known: dict[str, HostGraph] = fabric.memo.setdefault(("routing", "hosts"), {})
     if host not in known:
         graph = _build(fabric, _domain(fabric, host))
-        known.update(dict.fromkeys({h for h in graph.host.values() if h is not None}, graph))
+        hosts = {host, *(h for h in graph.host.values() if h is not None)}
+        known.update(dict.fromkeys(hosts, graph))
     return known[host]
 
 
