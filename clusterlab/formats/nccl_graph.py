@@ -6,15 +6,11 @@ Grammar: NVIDIA/nccl src/graph/search.cc, ncclTopoGetXmlFromGraphs and ncclTopoG
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.xml_tree import Element, parse_xml
-
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_FIRST_TAG = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*)?<graphs\b")
+from clusterlab.formats.xml_tree import Element, first_tag, parse_xml
 
 PATTERNS = {
     1: "balanced tree",
@@ -60,7 +56,8 @@ class NcclGraph:
 
 def recognise(text: str) -> bool:
     """Whether ``text`` begins as NCCL's graph XML does."""
-    return _FIRST_TAG.match(_COMMENT.sub("", text[:200_000]).lstrip("\ufeff")) is not None
+    tag, _ = first_tag(text) or ("", "")
+    return tag == "graphs"
 
 
 def parse_nccl_graph(text: str, *, file: str) -> tuple[NcclGraph, ...]:

@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats import nccl_graph
 from clusterlab.formats.nccl_tables import PcieRate, gigatransfers, pcie_rate
-from clusterlab.formats.xml_tree import Element, parse_xml
+from clusterlab.formats.xml_tree import Element, first_tag, parse_xml, without_comments
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_FIRST_TAG = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*)?<(system|cpu|pci)\b([^>]*)>")
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
 _MASK_WORD = re.compile(r"[0-9a-fA-F]{1,8}")
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})")
@@ -123,14 +120,10 @@ class NcclSystem:
 
 def recognise(text: str) -> bool:
     """Whether ``text`` begins as NCCL's topology XML (or a fragment of one) or its graph XML does."""
-    if nccl_graph.recognise(text):
+    tag, attributes = first_tag(text) or ("", "")
+    if tag in {"system", "graphs"}:
         return True
-    match = _FIRST_TAG.match(_COMMENT.sub("", text[:200_000]).lstrip("\ufeff"))
-    if match is None:
-        return False
-    tag, attributes = match.groups()
-    wanted = {"system": ("",), "cpu": ("numaid", "affinity"), "pci": ("busid",)}[tag]
-    return any(word in attributes for word in wanted)
+    return (tag == "cpu" and "numaid" in attributes) or (tag == "pci" and "busid" in attributes)
 
 
 def parse_nccl_xml(text: str, *, file: str) -> NcclSystem:
@@ -359,7 +352,7 @@ def _unreadable(root: Element, text: str) -> list[str]:
         found.append(f"line {root.line}: <system> without version")
     if text.lstrip().startswith("<?xml"):
         found.append("line 1: an XML declaration")
-    plain = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+    plain = without_comments(text)
     tab = plain.find("\t")
     if tab >= 0:
         found.append(f"line {plain.count(chr(10), 0, tab) + 1}: a tab between elements")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -16,6 +17,9 @@ from clusterlab.core.errors import UsageError
 MAX_BYTES = 64 * 2**20
 MAX_ELEMENTS = 500_000
 MAX_DEPTH = 200
+
+_LOOKED_AT = 200_000  # characters in which a licence comment and the first tag stand
+_TAG = re.compile(r"<([A-Za-z_][\w.-]*)([^<>]*)>")
 
 
 @dataclass(slots=True)
@@ -71,6 +75,30 @@ def parse_xml(text: str, *, file: str, allow_doctype: bool = False) -> Element:
     if builder.root is None:
         raise UsageError("no XML element", where=file, expected="an XML document")
     return builder.root
+
+
+def first_tag(text: str) -> tuple[str, str] | None:
+    """The first element's name and the text of its attributes, read cheaply; None where no XML begins."""
+    rest = text[:_LOOKED_AT].lstrip("\ufeff")
+    while True:
+        rest = rest.lstrip()
+        if rest.startswith("<!--"):
+            rest = rest[4:].partition("-->")[2]
+        elif rest.startswith(("<?", "<!")):
+            rest = rest.partition(">")[2]
+        else:
+            break
+    found = _TAG.match(rest)
+    return (found.group(1), found.group(2)) if found else None
+
+
+def without_comments(text: str) -> str:
+    """``text`` with every comment blanked out, lines kept."""
+    parts, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts += [text[at:start], "\n" * text.count("\n", start, end)]
+        at = end + 3
+    return "".join(parts) + text[at:]
 
 
 class _Builder(ContentHandler):

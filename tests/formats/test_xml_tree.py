@@ -33,7 +33,7 @@ def test_elements_keep_their_line_order_attributes_and_text() -> None:
     ],
 )
 def test_what_is_no_plain_xml_is_refused_with_its_line(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match="f.xml") as caught:
+    with pytest.raises(UsageError, match=r"f\.xml") as caught:
         parse_xml(text, file="f.xml")
     assert said in str(caught.value)
 
