@@ -115,8 +115,8 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         span = range(int(first), int(last or first) + 1)
-        if len(span) > _MOST_CORES:
-            raise ValueError(f"{len(span)} cores")
+        if span.stop > _MOST_CORES:
+            raise ValueError(f"core {span.stop - 1}")
         cores += span
     return tuple(cores)
 

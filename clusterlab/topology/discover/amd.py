@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from clusterlab.topology.discover.facts import GpuFact, XgmiFact
-from clusterlab.topology.discover.sysfs import entries, read_text
+from clusterlab.topology.discover.sysfs import entries, read_name, read_text
 
 _XGMI = 11  # HSA_IOLINK_TYPE_XGMI, in io_links/*/properties
 _LINE = re.compile(r"^([a-z_0-9]+) ([0-9]{1,20})$", re.MULTILINE)
@@ -21,7 +21,7 @@ def read_kfd(sys: Path) -> tuple[tuple[GpuFact, ...], tuple[XgmiFact, ...]]:
         if not properties.get("simd_count") or not folder.name.isdigit():
             continue  # a CPU
         node = int(folder.name)
-        gpus[node] = _gpu(node, properties, read_text(folder / "name"))
+        gpus[node] = _gpu(node, properties, read_name(folder / "name"))
         for link in entries(folder / "io_links", "[0-9]*") + entries(
             folder / "p2p_links", "[0-9]*"
         ):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from clusterlab.core.errors import UsageError
 from clusterlab.topology.host import NumaDomain
 
 Vendor = Literal["nvidia", "amd"]
@@ -16,7 +14,7 @@ Remote = Literal["gpu", "switch", "cpu", "unknown"]
 MARK = "clusterlab_machine"
 """The key that marks the JSON ``to_json`` writes; its value is the form's number."""
 
-_FORM = 1
+FORM = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,50 +152,5 @@ class MachineFacts:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that ``machine_from_json`` reads back."""
-        return {MARK: _FORM, **asdict(self)}
-
-
-def machine_from_json(data: object, *, where: str = "machine") -> MachineFacts:
-    """The inverse of ``MachineFacts.to_json``, after a trip through JSON. Raises UsageError."""
-    if not isinstance(data, Mapping) or data.get(MARK) != _FORM:
-        raise UsageError(
-            "not what a clusterlab of this version saw of a machine",
-            where=where,
-            expected=f'a mapping with "{MARK}": {_FORM}',
-            fix="use one version of clusterlab on all nodes",
-        )
-    plain = {key: value for key, value in data.items() if key != MARK}
-    try:
-        return MachineFacts(
-            **{
-                **plain,
-                "cpu": _built(CpuFact, plain["cpu"]),
-                "domains": tuple(_built(NumaDomain, d) for d in plain["domains"]),
-                "pci": tuple(_built(PciFact, p) for p in plain["pci"]),
-                "gpus": tuple(_gpu(g) for g in plain["gpus"]),
-                "nics": tuple(_nic(n) for n in plain["nics"]),
-                "xgmi": tuple(_built(XgmiFact, x) for x in plain["xgmi"]),
-                "levels": tuple(tuple(level) for level in plain["levels"]),
-                "notes": tuple(plain["notes"]),
-            }
-        )
-    except (TypeError, KeyError, ValueError) as error:
-        raise UsageError(f"damaged: {error}", where=where) from None
-
-
-def _gpu(data: Mapping[str, Any]) -> GpuFact:
-    links = tuple(_built(NvLinkFact, link) for link in data["nvlinks"])
-    gpu: GpuFact = _built(GpuFact, {**data, "nvlinks": links})
-    return gpu
-
-
-def _nic(data: Mapping[str, Any]) -> NicFact:
-    ports = tuple(_built(PortFact, port) for port in data["ports"])
-    nic: NicFact = _built(NicFact, {**data, "ports": ports})
-    return nic
-
-
-def _built(kind: type[Any], data: Mapping[str, Any]) -> Any:
-    """``kind`` from plain data: JSON's lists are tuples again."""
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+        """Plain data that ``facts_json.machine_from_json`` reads back."""
+        return {MARK: FORM, **asdict(self)}

@@ -13,7 +13,7 @@ from clusterlab.topology.discover.facts import CpuFact, GpuFact, MachineFacts, P
 from clusterlab.topology.discover.nics import Addresses, interface_addresses, read_nics
 from clusterlab.topology.discover.nvml import Nvml, NvmlAbsentError, NvmlView, read_view
 from clusterlab.topology.discover.pci import bus_order, of_classes, with_bridges
-from clusterlab.topology.discover.sysfs import read_text
+from clusterlab.topology.discover.sysfs import read_name, read_text
 from clusterlab.topology.host import cpu_model, kernel, numa_domains
 
 SYS = Path("/sys")
@@ -53,7 +53,7 @@ def read_machine(
         host or socket.gethostname() or "localhost",
         cpu=read_cpu(cpuinfo),
         kernel=kernel(),
-        driver=view.driver or read_text(sys / "module/nvidia/version"),
+        driver=view.driver or read_name(sys / "module/nvidia/version"),
         domains=domains,
         pci=pci,
         gpus=gpus,

@@ -11,7 +11,7 @@ from typing import Literal
 
 from clusterlab.topology.discover.facts import NicFact, PortFact
 from clusterlab.topology.discover.pci import bus_id_of
-from clusterlab.topology.discover.sysfs import entries, read_number, read_text, real_path
+from clusterlab.topology.discover.sysfs import entries, read_name, read_number, read_text, real_path
 
 Addresses = Callable[[], Mapping[str, Sequence[str]]]
 """Interface name → its addresses with prefix length (``10.0.1.7/24``)."""
@@ -80,7 +80,7 @@ def _rdma_device(
         bus_id,
         rdma=True,
         guid=guid if _GUID.fullmatch(guid) and guid.strip("0") else None,
-        model=read_text(folder / "hca_type") or read_text(folder / "board_id"),
+        model=read_name(folder / "hca_type") or read_name(folder / "board_id"),
         ports=tuple(ports),
     )
 
@@ -108,7 +108,7 @@ def _port(
 
 def _port_interfaces(port: Path, number: int, interfaces: Sequence[Path]) -> list[str]:
     """The port's network interfaces: what its GID table names (a bond, when it is in one), then its own."""
-    named = {read_text(file) for file in entries(port / "gid_attrs/ndevs")[:256]}
+    named = {read_name(file) for file in entries(port / "gid_attrs/ndevs")[:256]}
     own = [
         folder.name
         for folder in interfaces

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 _MOST_BYTES = 64 << 10
-_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,18})")
+_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,8}|[0-9]{1,18})")
 
 
 def read_text(file: Path) -> str | None:
@@ -18,6 +17,12 @@ def read_text(file: Path) -> str | None:
     except OSError:  # absent, or the kernel refuses: speed of a NIC that is down gives EINVAL
         return None
     return text.decode("utf-8", "replace").strip() or None
+
+
+def read_name(file: Path) -> str | None:
+    """The file's text where it is one printable line: a name that may be shown."""
+    text = read_text(file)
+    return text if text and text.isprintable() else None
 
 
 def read_number(file: Path) -> int | None:
@@ -45,8 +50,3 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
         (0, int(part)) if part.isascii() and part.isdigit() else (1, part)
         for part in re.split(r"([0-9]{1,18})", name)
     )
-
-
-def first(values: Iterable[int | None]) -> int | None:
-    """The first value that is known."""
-    return next((value for value in values if value is not None), None)

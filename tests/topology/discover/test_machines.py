@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.topology.discover.assemble import fabric_from_machine
-from clusterlab.topology.discover.facts import machine_from_json
+from clusterlab.topology.discover.facts_json import machine_from_json
 from clusterlab.topology.discover.machine import read_machine
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
