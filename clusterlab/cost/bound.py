@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from clusterlab.core.collectives import busbw_factor
 from clusterlab.cost.types import Bound
 from clusterlab.topology.fabric import Fabric, Link
-from clusterlab.topology.routes import path_latency_us, route
+from clusterlab.topology.routing.fluid import path_latency_us, route
 
 
 @dataclass(frozen=True, slots=True)

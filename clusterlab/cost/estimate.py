@@ -9,7 +9,7 @@ from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.schedule import Load, Phase, Schedule, load_of
 from clusterlab.cost.types import Alternative, Constant, Interval
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.routes import route
+from clusterlab.topology.routing.fluid import route
 
 
 @dataclass(frozen=True, slots=True)

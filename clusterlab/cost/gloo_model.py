@@ -15,7 +15,7 @@ from clusterlab.cost.gloo_host import (
 )
 from clusterlab.cost.schedule import Schedule
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
-from clusterlab.topology.routes import ACCELERATOR_LINKS
+from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS
 
 
 def gloo_estimate(

@@ -20,7 +20,7 @@ from clusterlab.cost.nccl_constants import (
     SPEEDS_INTRA_GBPS,
 )
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.routes import ACCELERATOR_LINKS, Crossing, route
+from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS, Crossing, route
 
 
 @dataclass(frozen=True, slots=True)

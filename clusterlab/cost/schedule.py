@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from clusterlab.topology.fabric import Link
-from clusterlab.topology.routes import Crossing
+from clusterlab.topology.routing.fluid import Crossing
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from clusterlab.topology.checks.ports import cages, ports
 from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric, outline
 from clusterlab.topology.fabric import Fabric, Link
 from clusterlab.topology.matrix import topo_matrix
-from clusterlab.topology.routes import route
+from clusterlab.topology.routing.fluid import route
 from tests.support import shared_dir
 
 load = cache(load_fabric)

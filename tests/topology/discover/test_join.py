@@ -102,7 +102,7 @@ def test_nics_are_found_in_the_listing_by_guid_and_rails_are_their_leaves(tmp_pa
 
 
 def test_every_gpu_reaches_every_other_over_the_joined_network(tmp_path: Path) -> None:
-    from clusterlab.topology.routes import route
+    from clusterlab.topology.routing.fluid import route
 
     machines = [machine(tmp_path, i) for i in range(2)]
     joined = join_machines(machines, read_ibnetdiscover(listing(lambda h, g: g), file="ib.out"))
