@@ -100,7 +100,7 @@ def _cell(fabric: Fabric, a: Device, b: Device, crossed: Crossed | None) -> str:
 
 
 def _level(crossed: Crossed | None) -> str:
-    if crossed is None or crossed[0] > 1:
+    if crossed is None:
         return "SYS"
     cpus, host_bridges, switches = crossed
     if cpus:
@@ -127,7 +127,7 @@ def _working(fabric: Fabric, name: str, link_class: str) -> dict[str, int]:
 
 
 def _crossed(fabric: Fabric, end: Device) -> dict[str, Crossed]:
-    """For each device of the host what the best PCI way from ``end`` crosses before it."""
+    """What the best PCI way from ``end`` crosses before each device it reaches over at most one cpu."""
     best: dict[str, Crossed] = {}
     pending: list[tuple[Crossed, str]] = [((0, 0, 0), end.name)]
     while pending:
@@ -136,6 +136,8 @@ def _crossed(fabric: Fabric, end: Device) -> dict[str, Crossed]:
             continue
         best[name] = crossed
         device = fabric.device(name)
+        if device.kind == "cpu" and crossed[0]:
+            continue  # beyond a second cpu all is SYS
         if device.kind in _HOPS:
             crossed = _entering(crossed, device)
         elif name != end.name:

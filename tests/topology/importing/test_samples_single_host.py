@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.importing.lstopo_xml import read_lstopo_xml
 from clusterlab.topology.importing.nvlink_s import read_nvlink_s
 from clusterlab.topology.importing.rocm_smi import read_rocm_smi
 from clusterlab.topology.importing.topo_m import read_topo_m
@@ -22,6 +23,7 @@ READERS: dict[str, Callable[..., Imported]] = {
     "topo_p2p": read_topo_p2p,
     "nvlink_s": read_nvlink_s,
     "rocm_smi": read_rocm_smi,
+    "lstopo_xml": read_lstopo_xml,
 }
 
 
