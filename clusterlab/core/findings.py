@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -31,6 +32,14 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """Plain data, in the order people read it."""
         return asdict(self)
+
+
+_ORDER = (Severity.FATAL, Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+def most_severe_first(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings by severity; among equals in the order given."""
+    return sorted(findings, key=lambda finding: _ORDER.index(finding.severity))
 
 
 class Verdict(StrEnum):

@@ -9,10 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Finding, most_severe_first
 from clusterlab.core.suggest import reject_unknown_keys
 from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.topology.breaking import break_fabric
+from clusterlab.topology.checks.all_checks import check
 from clusterlab.topology.design import TOP_KEYS, fabric_from_yaml, is_file, load_fabric, read_design
 from clusterlab.topology.fabric import Fabric
 
@@ -28,10 +30,9 @@ def open_fabric(name_or_path: str, *, depth: int = 0) -> Fabric:
     if path.suffix not in (".yaml", ".yml"):
         return _foreign(path)
     content = read_design(path)
-    keys = _top_keys(content)
-    if "base" in keys:
+    if "base" in _top_keys(content):
         return _broken(read_yaml(content, file=str(path)), path, depth)
-    if not keys or keys & set(TOP_KEYS):
+    if _is_own(path):
         return fabric_from_yaml(content, file=str(path), default_name=path.stem)
     return _foreign(path)
 
@@ -41,6 +42,34 @@ def _foreign(path: Path) -> Fabric:
     from clusterlab.topology.importing.files import read_files
 
     return read_files([path]).fabric
+
+
+def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
+    """The fabric, and what is wrong with it: what its file showed and what ``checks`` find, worst first.
+
+    Raises UsageError as ``open_fabric`` does.
+    """
+    path = Path(name_or_path)
+    foreign = is_file(name_or_path) and not _is_own(path)
+    if foreign:
+        from clusterlab.topology.importing.files import read_files
+
+        imported = read_files([path])
+        fabric, found = imported.fabric, list(imported.findings)
+    else:
+        fabric, found = open_fabric(name_or_path), []
+    # A file tells more of a fault than the fabric made of it: where both speak, the file is heard.
+    said = {finding.code for finding in found}
+    found += [finding for finding in check(fabric) if finding.code not in said]
+    return fabric, most_severe_first(found)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is a design of ours, broken or whole."""
+    if path.suffix not in (".yaml", ".yml"):
+        return False
+    keys = _top_keys(read_design(path))
+    return not keys or bool(keys & {*TOP_KEYS, "base"})
 
 
 def _top_keys(content: str) -> set[str]:

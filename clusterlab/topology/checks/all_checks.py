@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.findings import Finding, most_severe_first
 from clusterlab.topology.checks.capacity_mismatch import capacity_mismatch
 from clusterlab.topology.checks.down import down
 from clusterlab.topology.checks.nic_distance import nic_distance
@@ -18,10 +18,8 @@ CHECKS: tuple[Callable[[Fabric], list[Finding]], ...] = (
     unknown,
 )
 
-_ORDER = (Severity.FATAL, Severity.ERROR, Severity.WARNING, Severity.INFO)
-
 
 def check(fabric: Fabric) -> list[Finding]:
     """What is wrong with ``fabric`` or unknown of it; nothing at all for a healthy, known one."""
     found = [finding for run in CHECKS for finding in run(fabric)]
-    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+    return most_severe_first(found)

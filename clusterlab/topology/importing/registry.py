@@ -17,11 +17,11 @@ from clusterlab.formats import (
     nccl_xml,
     nvlink_s,
     rocm_smi,
-    slurm_topology,
     topo_m,
     topo_p2p,
     topograph,
 )
+from clusterlab.topology.importing import slurm_topology
 from clusterlab.topology.importing.aiconfigurator import read_aiconfigurator
 from clusterlab.topology.importing.astra_sim import read_astra_sim
 from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover
@@ -66,7 +66,10 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("topo_m", "nvidia-smi topo -m", topo_m.recognise, read_topo_m),
     Importer("nvlink_s", "nvidia-smi nvlink -s", nvlink_s.recognise, read_nvlink_s),
     Importer(
-        "slurm_topology", "Slurm's topology file", slurm_topology.recognise, read_slurm_topology
+        "slurm_topology",
+        "Slurm's topology.conf or topology.yaml",
+        slurm_topology.recognise,
+        read_slurm_topology,
     ),
     Importer("topograph", "a topograph model", topograph.recognise, read_topograph),
     Importer("infragraph", "InfraGraph", infragraph.recognise, read_infragraph),
