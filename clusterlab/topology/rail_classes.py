@@ -49,7 +49,7 @@ class Family:
 
 
 def attachments(fabric: Fabric) -> tuple[Attachment, ...]:
-    """The cables between hosts' NICs and leaves; aggregation nodes and unnamed NICs have no host."""
+    """The cables between leaves and the NICs of hosts that compute, as far as their names tell."""
     kinds = {leaf.name for leaf in fabric.of_kind("leaf")}
     found: list[Attachment] = []
     for host, nics in _nics_by_host(fabric).items():
@@ -64,7 +64,7 @@ def _nics_by_host(fabric: Fabric) -> dict[str, list[tuple[str, str]]]:
     """Host → (device, its name within the host)."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for nic in fabric.of_kind("nic"):
-        if nic.host is not None and nic.role != "aggregation":
+        if nic.host is not None and nic.role in (None, "compute"):
             found[nic.host].append(
                 (nic.name, nic.interface or nic.name.removeprefix(nic.host + "/"))
             )

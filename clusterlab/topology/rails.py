@@ -8,18 +8,22 @@ a scalable unit). A cable that contradicts its leaf and its host's group is a st
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from clusterlab.topology.fabric import Device, Fabric, Link
-from clusterlab.topology.rail_classes import Attachment, Family, attachments, families
+from clusterlab.topology.rail_classes import Attachment, attachments, families
+from clusterlab.topology.rail_labels import label, reaches_all, without_storage
 
-_CLEAR = 0.6
-"""The part of the votes a leaf or class needs for its rail to be beyond doubt."""
+_FEW, _FEW_APART = 0.1, 0.03
+"""More cables than this part off their rail are no mistakes: there is no pattern to stray from."""
 
-_FEW = 0.2
-"""More strays than this part of all cables are no mistakes: there is no pattern to stray from."""
+_TOGETHER = 0.8
+"""The part of the hosts' leaves that must be in their own groups for the groups to mean something."""
+
+_STRANGE = 0.2
+"""The part of the hosts that may be cabled unlike all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +76,33 @@ NO_RAILS = Rails(1, {}, (), {}, {}, ())
 
 def infer_rails(fabric: Fabric) -> Rails:
     """The rails of ``fabric``; kept with it, as several checks ask."""
-    found: Rails | None = fabric.memo.get("rails")
+    found: Rails | None = fabric.memo.get("inferred rails")
     if found is None:
-        found = rails_of(attachments(fabric))
-        fabric.memo["rails"] = found
+        storage = {
+            link.dst
+            for nic in fabric.of_kind("nic")
+            if nic.role == "storage"
+            for link in fabric.links_from(nic.name)
+        }
+        found = rails_of(attachments(fabric), storage_leaves=storage)
+        fabric.memo["inferred rails"] = found
     return found
 
 
-def rails_of(cables: Sequence[Attachment]) -> Rails:
-    """The rails that ``cables`` show."""
+def rails_of(cables: Sequence[Attachment], *, storage_leaves: Set[str] = frozenset()) -> Rails:
+    """The rails that ``cables`` show. ``storage_leaves`` are those with a storage host: devices that are
+    plugged into such leaves only are on the storage network, not on a rail.
+    """
+    cables = without_storage(cables, storage_leaves)
     known = families(cables)
     if not known or known[0].classes < 2:
         return NO_RAILS
     family_of = {host: i for i, family in enumerate(known) for host in family.hosts}
     voting = [c for c in cables if c.host in family_of]
-    of_class, of_leaf, clear = _label(known, family_of, voting)
+    of_class, of_leaf, clear = label(known, family_of, voting)
     groups, group_of_host = _groups(voting, of_leaf)
     count = len(set(of_leaf.values()))
-    full = {f for f in range(len(known)) if _reaches_all(f, known[f], of_class, count)}
+    full = {f for f in range(len(known)) if reaches_all(f, known[f], of_class, count)}
     hosts: defaultdict[str, defaultdict[int, list[Attachment]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -106,78 +119,33 @@ def rails_of(cables: Sequence[Attachment]) -> Rails:
         hosts={h: {r: tuple(c) for r, c in own.items()} for h, own in hosts.items()},
         strays=(),
     )
-    strays = _strays(found, clear)
-    if len(strays) > max(2, _FEW * len(voting)):
+    strange = {
+        h for h, own in found.hosts.items() if 2 * _off(found, own) > sum(map(len, own.values()))
+    }
+    if not _is_pattern(found, strange):
         return NO_RAILS
-    return replace(found, strays=strays)
+    strays = _strays(found, clear)
+    apart = strange - {s.cable.host for s in strays}
+    kept = {host: own for host, own in found.hosts.items() if host not in apart}
+    return replace(found, hosts=kept, strays=strays)
 
 
-Class = tuple[int, int]
-"""A family and one of its classes of devices."""
+def _is_pattern(rails: Rails, strange: Set[str]) -> bool:
+    """Whether nearly all cables of hosts that are on every rail agree with their leaves.
 
-
-def _reaches_all(number: int, family: Family, of_class: Mapping[Class, int], count: int) -> bool:
-    """Whether each class of the family has a rail and together they have all: hosts such as file servers
-    are on some rails only and prove nothing about swapped cables.
+    Without groups of leaves that belong together chance agrees more easily, so more is asked. A few hosts
+    that have the devices of the others and none of their cabling are something else (login, management).
     """
-    rails = [of_class.get((number, c)) for c in range(family.classes)]
-    return None not in rails and len(set(rails)) == count
+    if len(strange) > _STRANGE * len(rails.hosts):
+        return False
+    few = sum(_off(rails, own) for host, own in rails.hosts.items() if host not in strange)
+    cables = sum(len(cs) for own in rails.hosts.values() for cs in own.values())
+    return cables > 0 and few <= (max(2, _FEW * cables) if rails.groups else _FEW_APART * cables)
 
 
-def _label(
-    known: Sequence[Family], family_of: Mapping[str, int], voting: Sequence[Attachment]
-) -> tuple[dict[Class, int], dict[str, int], frozenset[str]]:
-    """Rails of classes and of leaves, and the leaves whose rail is beyond doubt.
-
-    The largest family numbers the rails. Another family's class takes the rail of the leaves it shares
-    with it; one with leaves of its own and as many classes is numbered alike, any other has no rails.
-    """
-    votes: defaultdict[str, defaultdict[int, Counter[int]]] = defaultdict(
-        lambda: defaultdict(Counter)
-    )
-    for cable in voting:
-        family = family_of[cable.host]
-        votes[cable.leaf][family][known[family].class_of[cable.device]] += 1
-    of_class: dict[Class, int] = {(0, c): c for c in range(known[0].classes)}
-    of_leaf: dict[str, int] = {}
-    clear: set[str] = set()
-    for family in range(len(known)):
-        mine = {leaf: counts[family] for leaf, counts in votes.items() if family in counts}
-        if family:
-            of_class |= _mapped(family, known, mine, of_leaf)
-        for leaf, counts in mine.items():
-            top = counts.most_common(2)
-            rail = of_class.get((family, top[0][0]))
-            tied = len(top) > 1 and top[0][1] == top[1][1]
-            if leaf in of_leaf or rail is None or tied:
-                continue
-            of_leaf[leaf] = rail
-            if top[0][1] >= 2 and top[0][1] >= _CLEAR * counts.total():
-                clear.add(leaf)
-    return of_class, of_leaf, frozenset(clear)
-
-
-def _mapped(
-    family: int,
-    known: Sequence[Family],
-    mine: Mapping[str, Counter[int]],
-    of_leaf: Mapping[str, int],
-) -> dict[Class, int]:
-    """The rails of a family's classes, by the leaves it shares with families before it."""
-    seen: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for leaf, counts in mine.items():
-        if leaf in of_leaf:
-            for device_class, count in counts.items():
-                seen[device_class][of_leaf[leaf]] += count
-    if not seen:
-        alike = known[family].classes == known[0].classes
-        return {(family, c): c for c in range(known[family].classes)} if alike else {}
-    found = {}
-    for device_class, counts in seen.items():
-        rail, count = counts.most_common(1)[0]
-        if count >= _CLEAR * counts.total():
-            found[family, device_class] = rail
-    return found
+def _off(rails: Rails, own: Mapping[int, Sequence[Attachment]]) -> int:
+    """How many of a host's cables are on a leaf of another rail or of none."""
+    return sum(rails.of_leaf.get(c.leaf) != rail for rail, cs in own.items() for c in cs)
 
 
 def _groups(
@@ -207,15 +175,21 @@ def _groups(
     parts: defaultdict[str, list[str]] = defaultdict(list)
     for leaf in sorted(joined, key=lambda name: (of_leaf[name], name)):
         parts[root(leaf)].append(leaf)
-    if any(len({of_leaf[x] for x in part}) < len(part) for part in parts.values()):
+    whole = sum(2 * len(part) > len(set(of_leaf.values())) for part in parts.values())
+    twice = any(len({of_leaf[x] for x in part}) < len(part) for part in parts.values())
+    if twice or 2 * whole < len(parts):
         return (), {}
     groups = tuple(tuple(part) for part in sorted(parts.values()))
     index = {leaf: i for i, part in enumerate(groups) for leaf in part}
     homes: dict[str, int] = {}
+    inside = 0
     for host, leaves in leaves_of.items():
         home, count = Counter(index[leaf] for leaf in leaves).most_common(1)[0]
+        inside += count
         if 2 * count > len(leaves):
             homes[host] = home
+    if inside < _TOGETHER * sum(map(len, leaves_of.values())):
+        return (), {}
     return groups, homes
 
 
@@ -271,5 +245,5 @@ def with_rails(fabric: Fabric) -> Fabric:
         devices=tuple(map(of_device, fabric.devices)),
         links=tuple(map(of_link, fabric.links)),
     )
-    labelled.memo["rails"] = rails
+    labelled.memo["inferred rails"] = rails
     return labelled

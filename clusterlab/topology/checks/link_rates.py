@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.fabric import SWITCH_KINDS, Fabric, Link
+from clusterlab.topology.fabric import SWITCH_KINDS, DeviceKind, Fabric, Link
 
 _MOST = 2 / 3
-_FEWEST = 3
 _SHOWN = 12
 
 Ports = Mapping[tuple[str, str], tuple[int, ...]]
@@ -47,37 +47,63 @@ def degraded_links(fabric: Fabric, *, ports: Ports | None = None) -> list[Findin
 
 
 def _slow(fabric: Fabric) -> list[_Slow]:
-    siblings: defaultdict[Hashable, list[Link]] = defaultdict(list)
-    switches = {d.name for kind in SWITCH_KINDS for d in fabric.of_kind(kind)}
     tier = {d.name: d.kind for kind in SWITCH_KINDS for d in fabric.of_kind(kind)}
+    to_hosts: defaultdict[Hashable, list[Link]] = defaultdict(list)
+    between: list[Link] = []
     for link in fabric.links:
-        if link.health > 0 and _rate(link) is not None and link.dst in switches:
-            if link.src in switches:
-                # Both directions are in the fabric; the one that goes up stands for both.
-                if (tier[link.src], link.src) < (tier[link.dst], link.dst):
-                    siblings["between", link.src, link.dst].append(link)
-                    siblings["beside", link.src, tier[link.dst]].append(link)
-            elif (kind := _host_kind(fabric, link.src)) is not None:
-                siblings["host", link.dst, kind].append(link)
-    found: dict[tuple[str, str, float], _Slow] = {}
-    for links in siblings.values():
-        usual = _usual(links)
-        for link in links:
-            rate = _rate(link)
-            if usual is not None and rate is not None and rate < usual:
-                found.setdefault((link.src, link.dst, rate), _Slow(link, usual))
-    return list(found.values())
+        if link.health <= 0 or _rate(link) is None or link.dst not in tier:
+            continue
+        if link.src in tier:
+            # Both directions are in the fabric; the one that goes up stands for both.
+            if _step(tier, link.src) < _step(tier, link.dst):
+                between.append(link)
+        elif (kind := _host_kind(fabric, link.src)) is not None:
+            to_hosts[link.dst, kind].append(link)
+    found = [s for links in to_hosts.values() for s in _below(links, _usual(links))]
+    return found + _slow_between(between, tier)
+
+
+def _step(tier: Mapping[str, str], switch: str) -> tuple[int, str]:
+    return SWITCH_KINDS.index(cast(DeviceKind, tier[switch])), switch
+
+
+def _slow_between(links: Sequence[Link], tier: Mapping[str, str]) -> list[_Slow]:
+    """Links between switches that are slower than what both ends usually run to the other's tier, or
+    than most of their parallel cables: a whole switch of an older generation is not degraded.
+    """
+    groups: defaultdict[Hashable, list[Link]] = defaultdict(list)
+    for link in links:
+        groups["pair", link.src, link.dst].append(link)
+        groups["up", link.src, tier[link.dst]].append(link)
+        groups["down", link.dst, tier[link.src]].append(link)
+    usual = {key: _usual(own, fewest=2) for key, own in groups.items()}
+    found = []
+    for link in links:
+        parallel = usual["pair", link.src, link.dst]
+        ends = (usual["up", link.src, tier[link.dst]], usual["down", link.dst, tier[link.src]])
+        both = None if None in ends else min(rate for rate in ends if rate is not None)
+        expected = max((rate for rate in (parallel, both) if rate is not None), default=None)
+        found += _below([link], expected)
+    return found
+
+
+def _below(links: Sequence[Link], usual: float | None) -> list[_Slow]:
+    if usual is None:
+        return []
+    return [_Slow(link, usual) for link in links if (_rate(link) or usual) < usual]
 
 
 def _host_kind(fabric: Fabric, nic: str) -> Hashable | None:
-    """Hosts whose names differ in numbers only, with the same adapter model, are of one kind."""
+    """Hosts whose names differ in numbers only, with the same adapter model, are of one kind. Of unknown
+    models none is: an older adapter is not a degraded one.
+    """
     device = fabric.device(nic)
-    if device.host is None or device.role == "aggregation":
+    if device.host is None or device.model is None or device.role == "aggregation":
         return None
     return re.sub(r"\d+", "#", device.host), device.model
 
 
-def _usual(links: list[Link]) -> float | None:
+def _usual(links: Sequence[Link], *, fewest: int = 3) -> float | None:
     """The rate of most cables; None where they are too few or do not agree."""
     count: Counter[float] = Counter()
     for link in links:
@@ -87,7 +113,7 @@ def _usual(links: list[Link]) -> float | None:
     if not count:
         return None
     rate, agreeing = count.most_common(1)[0]
-    return rate if agreeing >= _FEWEST and agreeing >= _MOST * count.total() else None
+    return rate if agreeing >= fewest and agreeing >= _MOST * count.total() else None
 
 
 def _rate(link: Link) -> float | None:

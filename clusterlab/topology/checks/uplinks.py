@@ -1,6 +1,6 @@
 """Uplinks that a switch lacks, judged by the switches beside it. Pure.
 
-Switches of one tier that share most of their upper switches are peers (a pod, a rail group, a small
+Switches of one tier that share half or more of their upper switches are peers (a pod, a rail group, a small
 fabric's leaves). What most peers have to an upper switch is expected of each; a peer that has as many
 uplinks in all as the others is wired differently, not wrongly.
 """
@@ -71,15 +71,22 @@ def _short(cables: Mapping[str, Counter[str]]) -> dict[str, list[_Short]]:
             expected, agreeing = counts.most_common(1)[0]
             if agreeing > _MOST * len(peers) and own[upper] < expected:
                 short.append(_Short(upper, own[upper], expected))
-        if short:
+        if short and not _built_smaller(own, short):
             found[switch] = short
     return found
 
 
+def _built_smaller(own: Counter[str], short: Sequence[_Short]) -> bool:
+    """Whether it has fewer cables to every upper switch, and as many to each: a smaller leaf (storage,
+    management) is built so; faults do not spread that evenly.
+    """
+    return len(short) > 1 and {s.upper for s in short} == own.keys() and len(set(own.values())) == 1
+
+
 def _alike(own: Counter[str], other: Counter[str]) -> bool:
-    """Whether two switches share more than half of the upper switches of either."""
+    """Whether two switches share at least half of the upper switches of either."""
     common = len(own.keys() & other.keys())
-    return common > 0 and 2 * common > len(own.keys() | other.keys())
+    return common > 0 and 2 * common >= len(own.keys() | other.keys())
 
 
 def _to_each(peers: Sequence[Counter[str]]) -> dict[str, Counter[int]]:

@@ -99,7 +99,7 @@ def _ports(
 def _with_compute_role(fabric: Fabric) -> Fabric:
     """Hosts that are on every rail compute, unless their name says otherwise."""
     compute = infer_rails(fabric).hosts
-    rails = fabric.memo["rails"]
+    rails = fabric.memo["inferred rails"]
     changed = replace(
         fabric,
         devices=tuple(
@@ -107,7 +107,7 @@ def _with_compute_role(fabric: Fabric) -> Fabric:
             for d in fabric.devices
         ),
     )
-    changed.memo["rails"] = rails
+    changed.memo["inferred rails"] = rails
     return changed
 
 

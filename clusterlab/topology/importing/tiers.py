@@ -47,10 +47,11 @@ def _is_above(
     around = neighbours[switch]
     if named is not None:
         return named != "leaf" and hosts[switch] * 2 <= len(around)
-    fuller = {s for s in around if hosts.get(s, 0) >= 2 * hosts[switch]}
+    many = 2 * hosts[switch]
+    fuller = {s for s in around if hosts.get(s, 0) >= many}
     if len(fuller) < 2 or len(fuller) * 2 <= len(around):
         return False
-    joined = sum(1 for s in fuller if neighbours[s] & fuller)
+    joined = sum(any(hosts.get(other, 0) >= many for other in neighbours[s]) for s in fuller)
     return joined * 2 <= len(fuller)
 
 
