@@ -1,7 +1,7 @@
 """Slurm's topology files of a fabric: topology.conf as a tree or in blocks, topology.yaml.
 
 Slurm's tree has one leaf per node and one switch above each. A fabric that is such a tree is written switch
-by switch; of any other its groups are (``network_groups``): leaves that share nodes become one name, and so on.
+by switch; of any other its groups are (``network_groups``): leaves that share nodes become one name, etc.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from clusterlab.topology.importing.infragraph_roles import (
     is_memory,
     link_class,
     named_class,
+    outside_kind,
 )
 
 KIND = "infragraph"
@@ -85,6 +86,7 @@ class _Assembly:
         self.expanded = expanded
         self.file = file
         self.devices: dict[str, Device] = {}
+        self.untiered: set[str] = set()
         self.device_of: dict[str, str | None] = {}
         """Of each part: its device, None for memory; a part that is not in here passes links on."""
 
@@ -109,7 +111,10 @@ class _Assembly:
     ) -> None:
         name = instance.name if instance.count == 1 else f"{instance.name}{i}"
         if blueprint.role in ("switch", "nic"):
-            kind: DeviceKind = "leaf" if blueprint.role == "switch" else "nic"
+            said = outside_kind(part.component for part in blueprint.parts.values())
+            kind: DeviceKind = said or ("leaf" if blueprint.role == "switch" else "nic")
+            if said is None and kind == "leaf":
+                self.untiered.add(name)
             ports = sum(
                 "port" in p.component.choice + p.component.name for p in blueprint.parts.values()
             )
@@ -138,7 +143,7 @@ class _Assembly:
             local = _local(part.path, blueprint)
         if kind is None:
             return ""
-        name = f"{host}/{local}"
+        name = host if kind == "host" else f"{host}/{local}"
         if name not in self.devices:
             management = kind == "nic" and is_management(part.component)
             self._add(
@@ -184,7 +189,7 @@ class _Assembly:
 
     def _tiers(self, joined: Iterable[_Joined]) -> None:
         """Leaf, spine or core by the distance of a switch from the nearest host."""
-        switches = {name for name, d in self.devices.items() if d.kind == "leaf"}
+        switches = {name for name, d in self.devices.items() if d.kind in _TIERS}
         near: defaultdict[str, list[str]] = defaultdict(list)
         for cable in joined:
             near[cable.a].append(cable.b)
@@ -202,7 +207,7 @@ class _Assembly:
             for other in near[name]:
                 if other in switches and other not in height:
                     heapq.heappush(queue, (tier + 1, other))
-        for name in switches:
+        for name in self.untiered:
             tier = min(height.get(name, 1), len(_TIERS))
             self.devices[name] = replace(self.devices[name], kind=_TIERS[tier - 1])
 
@@ -288,13 +293,17 @@ def _slower(links: list[LinkType]) -> LinkType:
     return min(known, key=lambda link: link.GBps or 0.0) if known else links[0]
 
 
+def _each(GBps: float | None, parallel: int) -> float | None:
+    return None if GBps is None else round(GBps / parallel, 9)
+
+
 def _both_ways(
     cable: _Joined, devices: Mapping[str, Device], untrusted: frozenset[LinkType]
 ) -> list[Link]:
     a, b = devices[cable.a], devices[cable.b]
     parallel = _PARALLEL.match(cable.link.description)
     each = int(parallel[1]) if parallel and int(parallel[1]) else 1
-    GBps = None if cable.link in untrusted or cable.link.GBps is None else cable.link.GBps / each
+    GBps = None if cable.link in untrusted else _each(cable.link.GBps, each)
     latency_us = cable.link.latency_us
     inside = a.host is not None and a.host == b.host
     return [

@@ -24,6 +24,9 @@ _GPU = {"xpu", "npu", "gpu"}
 _GPU_NAME = re.compile(r"(?i)^[xngt]pu")
 _SWITCH_PARTS = re.compile(r"(?i)asic|port|switch|cage")
 
+_OUTSIDE: tuple[DeviceKind, ...] = ("leaf", "spine", "core", "nvswitch", "external")
+_HOST_PARTS = {"host", "host_bridge", "pcie_switch"}
+
 _CLASSES: tuple[tuple[str, LinkClass], ...] = (
     (r"c2c|chip[ -]to[ -]chip", "c2c"),
     (r"nv-?l", "nvlink"),
@@ -44,17 +47,28 @@ def template_role(template: Template, composed: set[str], gpu_holders: set[str])
     """``composed`` are the names of templates that are parts of others, ``gpu_holders`` those with GPUs,
     their own or nested.
     """
-    if template.name in gpu_holders:
-        return "host"
-    if _CABLE.search(template.name):
-        return "cable"
-    if _NIC.search(template.name):
-        return "nic"
     parts = [c for c in template.components if c.choice != "device"]
-    if any(_SWITCH_PARTS.search(f"{c.name} {c.choice}") for c in parts):
-        switch_like = _SWITCH.search(template.name) or template.name not in composed
-        return "switch" if switch_like else "nic"
-    return "host"
+    switch_parts = any(_SWITCH_PARTS.search(f"{c.name} {c.choice}") for c in parts)
+    switch_like = template.name not in composed or _SWITCH.search(template.name) is not None
+    meant: tuple[tuple[bool, DeviceRole], ...] = (
+        (template.name in gpu_holders, "host"),
+        (outside_kind(template.components) is not None, "switch"),
+        (any(c.choice in _HOST_PARTS for c in template.components), "host"),
+        (_CABLE.search(template.name) is not None, "cable"),
+        (_NIC.search(template.name) is not None, "nic"),
+        (switch_parts and switch_like, "switch"),
+        (switch_parts, "nic"),
+    )
+    return next((role for holds, role in meant if holds), "host")
+
+
+def outside_kind(components: Iterable[Component]) -> DeviceKind | None:
+    """The kind that a part of a device outside hosts says in so many words (``custom`` type ``spine``)."""
+    for component in components:
+        for kind in _OUTSIDE:
+            if component.choice == kind and component.name == "asic":
+                return kind
+    return None
 
 
 def role_by_name(instance: str, device: str) -> DeviceRole:
@@ -111,6 +125,8 @@ def named_class(link: LinkType) -> LinkClass | None:
 def link_class(link: LinkType, kinds: tuple[str | None, str | None], *, inside: bool) -> LinkClass:
     """The class of a link between devices of ``kinds``, in one host or between devices."""
     named = named_class(link)
+    if named is not None and link.name.lower().startswith(named):
+        return named
     if set(kinds) == {"cpu"}:
         return "c2c" if named == "c2c" else "upi"
     if named is not None:
