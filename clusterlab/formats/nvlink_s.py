@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.smi_text import MAX_CHARS, check_count, clean_lines
+from clusterlab.formats.smi_text import RECOGNISED_CHARS, check_count, clean_lines
 
 MOST_LINKS = 64
 _GPU = re.compile(r"GPU (\d{1,4}):\s*(.*?)\s*(?:\(UUID:\s*([^)\s]*)\s*\)?)?\s*")
@@ -38,7 +38,7 @@ class NvlinkGpu:
 def recognise(text: str) -> bool:
     """True where a ``GPU 0: …`` line is followed by ``Link 0:`` with a rate or <inactive>."""
     under_gpu = False
-    for _, line in clean_lines(text[:MAX_CHARS], file=""):
+    for _, line in clean_lines(text[:RECOGNISED_CHARS], file=""):
         if _GPU.fullmatch(line.rstrip()):
             under_gpu = True
         elif under_gpu and (link := _LINK.fullmatch(line)):

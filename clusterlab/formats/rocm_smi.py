@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.smi_text import MAX_CHARS, check_count, clean_lines
+from clusterlab.formats.smi_text import RECOGNISED_CHARS, check_count, clean_lines
 
 Table = Literal["weight", "hops", "link_type", "access"]
 Cells = Mapping[tuple[int, int], str]
@@ -51,7 +51,7 @@ class _Reading:
 
 def recognise(text: str) -> bool:
     """True for a title of one of the tables, or a NUMA line."""
-    head = text[:MAX_CHARS]
+    head = text[:RECOGNISED_CHARS]
     return "(Topology) Numa " in head or any(title.search(head) for title, _ in _TITLES)
 
 
@@ -75,6 +75,8 @@ def parse_rocm_smi(text: str, *, file: str) -> RocmTopology:
 
 
 def _take(reading: _Reading, line: str, number: int, file: str) -> None:
+    if not line:
+        return
     title = next((t for pattern, t in _TITLES if pattern.search(line)), None)
     words = line.split()
     numa = _NUMA.fullmatch(line)

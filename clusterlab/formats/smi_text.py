@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from clusterlab.core.errors import UsageError
 
-MAX_CHARS = 16_000_000
+MAX_CHARS = 4_000_000
+RECOGNISED_CHARS = 1_000_000
+"""A format is recognised by what stands this near to the beginning."""
+
 MAX_DEVICES = 256
 """More devices of one host than any tool has printed; keeps the work on a broken file bounded."""
 
@@ -45,5 +48,8 @@ def shortened(names: list[str], most: int = 12) -> str:
 
 def _cleaned(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), start=1):
+        if not line or line.isspace():
+            yield number, ""
+            continue
         plain = _ESCAPE.sub("", line).replace("\xa0", " ").rstrip("\r")
         yield number, plain[_PREFIX.match(plain).end() :]  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.smi_text import MAX_CHARS, check_count, clean_lines
+from clusterlab.formats.smi_text import RECOGNISED_CHARS, check_count, clean_lines
 
 MOST_LINKS = 64
 """No GPU has more NVLinks; a larger NV# is a torn cell."""
@@ -85,7 +85,7 @@ class TopoMatrix:
 def recognise(text: str) -> bool:
     """True for a text with a row of topology cells (``GPU0 X NV12 … SYS``)."""
     alone = False
-    for _, line in clean_lines(text[:MAX_CHARS], file=""):
+    for _, line in clean_lines(text[:RECOGNISED_CHARS], file=""):
         words = line.split()
         if len(words) < 2 or not _GPU.fullmatch(words[0]) or not _CELLS.fullmatch(words[1]):
             continue

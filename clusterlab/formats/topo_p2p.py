@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats import topo_m
-from clusterlab.formats.smi_text import MAX_CHARS, check_count, clean_lines
+from clusterlab.formats.smi_text import RECOGNISED_CHARS, check_count, clean_lines
 
 STATUSES: dict[str, str] = {
     "OK": "supported",
@@ -43,7 +43,7 @@ class P2pMatrix:
 def recognise(text: str) -> bool:
     """True for a text with a row of peer-to-peer statuses and none of ``topo -m``."""
     alone = False
-    for _, line in clean_lines(text[:MAX_CHARS], file=""):
+    for _, line in clean_lines(text[:RECOGNISED_CHARS], file=""):
         words = line.split()
         if len(words) < 2 or not _GPU.fullmatch(words[0]):
             continue
