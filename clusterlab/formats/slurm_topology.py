@@ -27,6 +27,7 @@ from clusterlab.formats.switch_tree import MAX_NODES, Locality, TreeSwitch
 MAX_CHARACTERS = 16 << 20
 
 _KNOWN = re.compile(r"(?im)^[ \t]*#?[ \t]*(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=")
+_KNOWN_YAML = re.compile(r"(?m)^\s*-\s+(?:topology:|(?:tree|block|ring|torus3d):\s*$)")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{|\$\(")
 _PAIR = re.compile(r'([A-Za-z][A-Za-z0-9_]*)\s*=[ \t]*("[^"]*"|(?:[^\s\["]|\[[^\]\n]*\])*)\s*')
 _ALIAS = re.compile(r"([^\s=]+)=(\S+)|ClusterUUID and CliqueID:\s*(\S+)")
@@ -85,8 +86,14 @@ class _Reading:
 
 
 def recognise(text: str) -> bool:
-    """Whether this looks like a topology.conf, commented-out records included."""
-    return _KNOWN.search(text) is not None
+    """Whether this looks like a topology.conf, commented-out records included, or a topology.yaml."""
+    return _KNOWN.search(text) is not None or recognise_yaml(text)
+
+
+def recognise_yaml(text: str) -> bool:
+    """Whether this looks like a topology.yaml (``slurm_topology_yaml`` reads it)."""
+    kinds = ("tree:", "block:", "flat:", "ring:", "torus3d:")
+    return _KNOWN_YAML.search(text) is not None and any(kind in text for kind in kinds)
 
 
 def template_line(text: str) -> int | None:

@@ -13,8 +13,6 @@ Each has exactly one of the five. Node and switch lists are hostlists; lists of 
 
 from __future__ import annotations
 
-import re
-
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.fields import at, flag, mapping, sequence, text, whole
@@ -23,13 +21,7 @@ from clusterlab.formats.slurm_topology import SlurmTopology
 from clusterlab.formats.strict_yaml import Document, Path, read_yaml
 from clusterlab.formats.switch_tree import MAX_NODES, Locality, TreeSwitch
 
-_KNOWN = re.compile(r"(?m)^\s*-\s+(?:topology:|(?:tree|block|ring|torus3d):\s*$)")
 _KINDS = ("tree", "block", "flat", "ring", "torus3d")
-
-
-def recognise(text: str) -> bool:
-    """Whether this looks like a topology.yaml."""
-    return _KNOWN.search(text) is not None and any(f"{kind}:" in text for kind in _KINDS)
 
 
 def parse_slurm_topology_yaml(text_: str, *, file: str) -> tuple[SlurmTopology, ...]:

@@ -12,10 +12,10 @@ from pathlib import PurePath
 from typing import Any
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.formats import slurm_topology, slurm_topology_yaml
 from clusterlab.formats.slurm_topology import (
     SlurmTopology,
     parse_slurm_topology,
+    recognise_yaml,
     template_line,
 )
 from clusterlab.formats.slurm_topology_yaml import parse_slurm_topology_yaml
@@ -27,11 +27,6 @@ KIND = "slurm_topology"
 
 _MAX_RING = 16
 """topology/ring takes at most this many nodes in a ring (topology.conf(5))."""
-
-
-def recognise(text: str) -> bool:
-    """Whether this looks like a topology.conf or a topology.yaml."""
-    return slurm_topology_yaml.recognise(text) or slurm_topology.recognise(text)
 
 
 def read_slurm_topology(text: str, *, file: str) -> Imported:
@@ -49,7 +44,7 @@ def read_slurm_topology(text: str, *, file: str) -> Imported:
             expected="the file that is made from it",
             fix="import what the template was rendered to",
         )
-    if slurm_topology_yaml.recognise(text):
+    if recognise_yaml(text):
         found = parse_slurm_topology_yaml(text, file=file)
     else:
         found = (parse_slurm_topology(text, file=file),)
