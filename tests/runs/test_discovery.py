@@ -100,10 +100,10 @@ def test_torchruns_ranks_of_one_host_are_one_machine(tmp_path: Path) -> None:
     script = tmp_path / "discover.py"
     script.write_text(HERE)
     words = ["-m", "torch.distributed.run", "--nproc-per-node=2", str(script)]
+    environment = clean_environment(OMP_NUM_THREADS="1", PYTHONPATH=str(Path(__file__).parents[2]))
     done = subprocess.run(
         [sys.executable, *words, str(tmp_path / "fabric.yaml")],
-        env=clean_environment(OMP_NUM_THREADS="1", PYTHONPATH=str(Path(__file__).parents[2])), capture_output=True,
-        text=True, check=False, timeout=120,
+        env=environment, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("hosts ") == 1
