@@ -15,6 +15,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.slurm_topology import (
     SlurmTopology,
     parse_slurm_topology,
+    recognise,
     recognise_yaml,
     template_line,
 )
@@ -22,6 +23,8 @@ from clusterlab.formats.slurm_topology_yaml import parse_slurm_topology_yaml
 from clusterlab.topology.fabric import Device, Fabric, Link
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.switch_tree import aliases, assemble_tree, localities
+
+__all__ = ["KIND", "read_slurm_topology", "recognise"]
 
 KIND = "slurm_topology"
 
