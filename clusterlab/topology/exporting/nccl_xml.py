@@ -159,7 +159,7 @@ class _Writer:
         attributes = self._pci_attributes(first, tree.link_up(first.name))
         children = tree.below(first.name) if first.kind == "pcie_switch" else []
         gpus = [d for d in group if d.kind == "gpu" and self._has_gpu_element(d)]
-        ports = [d for d in group if d.kind == "nic" and self._network_links(d)]
+        ports = [d for d in group if d.kind == "nic" and self._is_port(d)]
         if not (children or gpus or ports):
             self._single(depth, "pci", attributes)
             return
@@ -234,8 +234,9 @@ class _Writer:
             if not count or (far.kind == "gpu" and far.name not in self.bus_ids):
                 continue
             if link.link_class == "c2c" and far.kind == "cpu":
-                if link.GBps is not None:
-                    yield "c2c", {"bw": round(link.GBps * 1000), "count": count}
+                rate = link.wire_GBps if link.GBps is None else link.GBps
+                if rate is not None:
+                    yield "c2c", {"bw": round(rate * 1000), "count": count}
                 continue
             tag = "xgmi" if link.link_class == "xgmi" else "nvlink"
             tclass = {"nvswitch": _NVSWITCH_CLASS, "cpu": _CPU_CLASS}.get(far.kind)
@@ -245,6 +246,10 @@ class _Writer:
                 continue
             target = {"target": self.bus_ids[far.name]} if far.name in self.bus_ids else {}
             yield tag, {**target, "count": count, "tclass": tclass}
+
+    def _is_port(self, nic: Device) -> bool:
+        """Whether NCCL is to use it: a NIC of the storage or management network is a PCI device only."""
+        return bool(self._network_links(nic)) and nic.role in {None, "compute"}
 
     def _network_links(self, nic: Device) -> list[Link]:
         return [
