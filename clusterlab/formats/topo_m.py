@@ -14,6 +14,7 @@ from typing import Literal
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.smi_text import RECOGNISED_CHARS, check_count, clean_lines
+from clusterlab.formats.topo_m_affinity import ORDER, Label, by_shape, by_tabs
 
 MOST_LINKS = 64
 """No GPU has more NVLinks; a larger NV# is a torn cell."""
@@ -28,14 +29,9 @@ _LABELS = re.compile(
 )
 _LABEL_WORDS = frozenset({"CPU", "NUMA", "Affinity", "GPU", "ID"})
 _LEGEND = re.compile(r"(NIC\d{1,4})\s*:\s*(\S+)\s*")
-_CPU_LIST = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _GPU = re.compile(r"GPU\d{1,4}")
 _FAR_CELL = re.compile(r"NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC")
 
-_MOST_NUMA_NODES = 64
-
-Label = Literal["cpus", "numa", "gpu_numa"]
-_ORDER: tuple[Label, ...] = ("cpus", "numa", "gpu_numa")
 ProblemKind = Literal["unreadable", "torn", "extra", "misaligned", "affinity"]
 
 
@@ -172,7 +168,7 @@ def _as_wrapped_header(line: str) -> tuple[tuple[str, ...], tuple[Label, ...]] |
     if any(w not in _LABEL_WORDS for w in words) or not (columns or words):
         return None
     found = {match.lastgroup for match in _LABELS.finditer(" ".join(words))}
-    return tuple(columns), tuple(label for label in _ORDER if label in found)
+    return tuple(columns), tuple(label for label in ORDER if label in found)
 
 
 def _rows(
@@ -219,10 +215,10 @@ def _row(
     cells: list[str | None]
     if all(_CELL.fullmatch(f) for f in fields[1 : len(columns) + 1]) and len(fields) > len(columns):
         cells = list(fields[1 : len(columns) + 1])
-        affinity = _by_tabs(fields[len(columns) + 1 :])
+        affinity = by_tabs(fields[len(columns) + 1 :])
     else:
         cells, tail, problems = _by_words(name, number, line, len(columns))
-        affinity, ambiguous = _by_shape(tail, labels)
+        affinity, ambiguous = by_shape(tail, labels)
         if ambiguous:
             said = f"row {name}: {' '.join(tail)!r} under {len(labels)} affinity columns"
             problems.append(Problem("affinity", number, said))
@@ -275,38 +271,6 @@ def _aligned(
     under = ", ".join(columns[i] for i in places) or "no column"
     problem = Problem("misaligned", row.line, f"row {row.name}: its X stands under {under}")
     return replace(row, cells=(None,) * len(columns)), [*problems, problem]
-
-
-def _by_tabs(fields: Sequence[str]) -> dict[Label, str | None]:
-    """CPU affinity, NUMA affinity and, after one empty field, GPU NUMA ID, as nvidia-smi prints them."""
-    values = [f or None for f in fields]
-    rest = [v for v in values[2:] if v]
-    return {
-        "cpus": values[0] if values else None,
-        "numa": values[1] if len(values) > 1 else None,
-        "gpu_numa": rest[0] if rest else None,
-    }
-
-
-def _by_shape(
-    words: Sequence[str], labels: tuple[Label, ...]
-) -> tuple[dict[Label, str | None], bool]:
-    """Affinities by order where each column has a word; True with it when the words cannot be told apart.
-
-    An empty CPU affinity (a job's cpuset) leaves one word too few, and "0-3" may be CPUs or NUMA nodes:
-    then only numbers that no NUMA node has are taken, as CPUs.
-    """
-    if not words or len(words) == len(labels):
-        return dict(zip(labels, words, strict=False)), False
-    if not labels and len(words) in {2, 3}:
-        return dict(zip(_ORDER, words, strict=False)), False
-    rest = list(words)
-    if "gpu_numa" in labels and rest[-1] == "N/A":
-        rest.pop()
-    numbers = re.findall(r"\d+", rest[0]) if rest and _CPU_LIST.fullmatch(rest[0]) else []
-    if len(rest) == 1 and numbers and max(map(int, numbers)) >= _MOST_NUMA_NODES:
-        return {"cpus": rest[0]}, False
-    return {}, bool(rest)
 
 
 def _headless(
