@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -141,11 +142,13 @@ def _ends(facts: MachineFacts, places: Mapping[str, Place]) -> list[End]:
 
 
 def _description(facts: MachineFacts) -> str:
-    models = dict.fromkeys(gpu.name or f"{gpu.vendor} GPU" for gpu in facts.gpus)
-    counted = [
-        f"{sum(1 for g in facts.gpus if (g.name or f'{g.vendor} GPU') == m)} {m}" for m in models
-    ]
-    return ", ".join([*counted, f"{len(facts.nics)} NICs", facts.cpu.model_name or "unknown CPU"])
+    """``8 NVIDIA H100 80GB HBM3, 12 NICs, Xeon``."""
+    models = Counter(gpu.name or f"{gpu.vendor} GPU" for gpu in facts.gpus)
+    counted = [f"{count} {model}" for model, count in models.items()]
+    nics = len(facts.nics)
+    if nics:
+        counted.append("1 NIC" if nics == 1 else f"{nics} NICs")
+    return ", ".join([*counted, facts.cpu.model_name or "unknown CPU"])
 
 
 def _not_shown(facts: MachineFacts, names: Mapping[str, str]) -> list[Finding]:

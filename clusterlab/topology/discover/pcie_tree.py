@@ -66,9 +66,10 @@ def pcie_tree(
                 names[key] = f"{host}/pcie_switch{switches}"
                 switches += 1
                 tree.devices.append(_switch(names[key], end, i))
-                # the slot's link is the one below a root port: the card's own
-                above_card = end.place.path[: 3 if i == 1 else i + 1]
-                rate = _link_rate(tree, names[key], above_card, pci, None)
+                if i == 1:  # the slot's link is the card's own, which speaks for itself
+                    rate = _link_rate(Tree(), names[key], end.place.path[:3], pci, None)
+                else:
+                    rate = _link_rate(tree, names[key], end.place.path[: i + 1], pci, None)
                 tree.links += both_ways(names[key], above, rate)
             above = names[key]
         rate = _link_rate(tree, end.device.name, end.place.path, pci, end.gpu)

@@ -213,6 +213,21 @@ def test_an_x16_card_in_an_x8_slot_is_narrow_too(tmp_path: Path) -> None:
     assert "its slot 8" in found.findings[0].evidence[0]
 
 
+def test_one_card_with_two_functions_is_narrow_twice_and_its_slot_is_silent(tmp_path: Path) -> None:
+    sys = dgx_h100(tmp_path)
+    for function in (0, 1):
+        sys.write(f"bus/pci/devices/0000:51:00.{function}/current_link_width", "8")
+    found = seen(sys, dgx_nvml())
+    assert [f.evidence[0].split()[0] for f in found.findings] == ["n0/mlx5_1", "n0/mlx5_2"]
+
+
+def test_a_machine_is_described_by_what_it_holds(tmp_path: Path) -> None:
+    sys = dgx_h100(tmp_path)
+    sys.write("cpuinfo", "model name\t: Xeon 8480C")
+    text = seen(sys, dgx_nvml()).fabric.description
+    assert text == "8 NVIDIA H100 80GB HBM3, 12 NICs, Xeon 8480C"
+
+
 def test_an_idle_gpus_slow_link_is_a_remark_and_costs_nothing(tmp_path: Path) -> None:
     sys = pcie_box(tmp_path)
     sys.write("bus/pci/devices/0000:01:00.0/current_link_speed", "2.5 GT/s PCIe")
