@@ -1,44 +1,80 @@
-"""``clusterlab topo``: the fabrics that predictions are made on."""
+"""``clusterlab topo``: what connects the ranks. One file per sub-command beside this one."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Fabrics: what connects the ranks.", no_args_is_help=True)
+from clusterlab.cli import (
+    topo_break,
+    topo_check,
+    topo_discover,
+    topo_export,
+    topo_import,
+    topo_route,
+)
+
+app = typer.Typer(
+    help="Fabrics: what connects the ranks, from a design, other tools' files or this machine.",
+    no_args_is_help=True,
+)
 
 
 @app.command("list", epilog="Example: clusterlab topo list")
-def list_fabrics() -> None:
-    """Print the names of the designs that travel with clusterlab."""
-    from clusterlab.topology.design import list_designs
-
-    for name in list_designs():
-        typer.echo(name)
-
-
-@app.command("show", epilog="Example: clusterlab topo show hgx-h100")
-def show(
-    fabric: Annotated[str, typer.Argument(help="A name of `topo list`, or a YAML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+def list_fabrics(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Names and descriptions as JSON.")
+    ] = False,
 ) -> None:
-    """Check a fabric and print what it holds: devices by kind, links by class and speed."""
+    """Print the designs that travel with clusterlab."""
+    from clusterlab.topology.design import described_designs
+
+    designs = described_designs()
+    if as_json:
+        typer.echo(json.dumps([{"name": n, "description": d} for n, d in designs.items()]))
+        return
+    width = max(map(len, designs))
+    for name, description in designs.items():
+        typer.echo(f"{name:{width}s}  {description}")
+
+
+@app.command(
+    "show",
+    epilog="""Examples:
+
+  clusterlab topo show hgx-h100
+
+  clusterlab topo show broken.yaml --svg broken.svg
+""",
+)
+def show(
+    fabric: Annotated[str, typer.Argument(help="A name of `topo list`, or a file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Draw it here, failures marked.")
+    ] = None,
+) -> None:
+    """Print what a fabric holds: devices, links by speed, rails, oversubscription; draw it."""
+    from clusterlab.cli.topo_text import summary_text
     from clusterlab.topology.opening import open_fabric
     from clusterlab.topology.summary import summary
 
-    data = summary(open_fabric(fabric))
-    typer.echo(json.dumps(data) if as_json else _text(data))
+    found = open_fabric(fabric)
+    if svg is not None:
+        from clusterlab.records.files import write_atomic
+        from clusterlab.topology.drawing.svg import fabric_svg
+
+        write_atomic(svg, fabric_svg(found).encode())
+    typer.echo(json.dumps(summary(found)) if as_json else summary_text(found))
+    if svg is not None:
+        typer.echo(f"clusterlab: {svg}", err=True)
 
 
-def _text(data: dict[str, Any]) -> str:
-    lines = [f"{data['name']}: {data['description']}"]
-    lines += [f"  {count:6d} {kind}" for kind, count in data["devices"].items()]
-    for link in data["links"]:
-        speed = "unknown" if link["GBps"] is None else f"{link['GBps']:g} GB/s each way"
-        lines.append(f"  {link['count']:6d} {link['class']} links, {speed}")
-    return "\n".join(lines)
+for _command in (topo_import, topo_discover, topo_export, topo_check, topo_break, topo_route):
+    _command.add(app)
 
 
 def register(root: typer.Typer) -> None:

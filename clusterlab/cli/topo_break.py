@@ -32,8 +32,9 @@ def break_it(
     as_json: Annotated[bool, typer.Option("--json", help="What was lost, as JSON.")] = False,
 ) -> None:
     """Take links, NICs, cages, switches, planes or hosts down, or degrade them; say what that cost."""
+    from clusterlab.cli.topo_text import damage_text
     from clusterlab.topology.breaking import break_fabric, broken_yaml
-    from clusterlab.topology.losses import losses, losses_text
+    from clusterlab.topology.damage import damage
     from clusterlab.topology.opening import open_fabric
 
     whole = open_fabric(fabric)
@@ -42,8 +43,8 @@ def break_it(
         from clusterlab.records.files import write_atomic
 
         write_atomic(output, broken_yaml(_base(fabric), whole.digest, what).encode())
-    lost = losses(whole, broken)
-    typer.echo(json.dumps(lost.to_json()) if as_json else losses_text(lost))
+    lost = damage(whole, broken)
+    typer.echo(json.dumps(lost.to_json()) if as_json else damage_text(lost))
     if output is not None:
         typer.echo(f"clusterlab: {output}", err=True)
 

@@ -26,17 +26,17 @@ def route(
     Exit code 3 when nothing leads there.
     """
     from clusterlab.core.errors import ExitCode
-    from clusterlab.topology.design import load_fabric
+    from clusterlab.topology.opening import open_fabric
     from clusterlab.topology.routing.explain import trace
     from clusterlab.topology.routing.policy import policy_named
 
-    found = trace(load_fabric(fabric), src, dst, policy_named(policy), label=label)
+    found = trace(open_fabric(fabric), src, dst, policy_named(policy), label=label)
     typer.echo(json.dumps(found.to_json()) if as_json else found.text())
     return ExitCode.NO_VERDICT if found.type == "DIS" else ExitCode.OK
 
 
-def register(topo: typer.Typer) -> None:
-    """Add ``route`` to the ``topo`` command."""
+def add(topo: typer.Typer) -> None:
+    """Add this file's command to ``clusterlab topo``."""
     topo.command("route", epilog="Example: clusterlab topo route dgx-h100-2node n0/gpu0 n1/gpu5")(
         route
     )

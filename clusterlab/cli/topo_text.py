@@ -1,10 +1,53 @@
-"""How the ``topo`` commands print findings."""
+"""How the ``topo`` commands print fabrics, findings and damage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clusterlab.core.findings import Finding
+
+_SHOWN = 12
+
+if TYPE_CHECKING:
+    from clusterlab.topology.damage import Damage
+    from clusterlab.topology.fabric import Fabric
+
+
+def summary_text(fabric: Fabric) -> str:
+    """What the fabric holds, for a terminal."""
+    from clusterlab.topology.summary import summary
+
+    data = summary(fabric)
+    lines = [f"{data['name']}: {data['description']}" if data["description"] else data["name"]]
+    lines.append(f"  {data['hosts']:6d} hosts")
+    lines += [f"  {count:6d} {kind}" for kind, count in data["devices"].items()]
+    for link in data["links"]:
+        speed = "speed unknown" if link["GBps"] is None else f"{link['GBps']:g} GB/s each way"
+        lines.append(f"  {link['count']:6d} {link['class']} links, {speed}")
+    return "\n".join(lines)
+
+
+def damage_text(damage: Damage) -> str:
+    """What breaking something took away, for a terminal."""
+    lines = []
+    for loss in damage.losses:
+        parts = [f"{loss.down} down"] if loss.down else []
+        parts += [f"{loss.degraded} degraded"] if loss.degraded else []
+        lines.append(
+            f"{loss.link_class}: {', '.join(parts)}, {loss.lost_GBps:g} GB/s each way lost"
+            + (f" (and {loss.unknown} connections of unknown rate)" if loss.unknown else "")
+        )
+    hosts = damage.hosts
+    if hosts:
+        more = f", … {len(hosts)} in all" if len(hosts) > _SHOWN else ""
+        lines.append(f"hosts affected: {', '.join(hosts[:_SHOWN])}{more}")
+    if damage.rails:
+        lines.append("rails affected: " + ", ".join(map(str, damage.rails)))
+    lines.append(f"pairs cut: {damage.pairs_cut} of {damage.pairs}")
+    if damage.alone:
+        lines.append(f"reach nobody: {', '.join(damage.alone[:_SHOWN])}")
+    return "\n".join(lines)
 
 
 def findings_text(findings: Sequence[Finding]) -> str:

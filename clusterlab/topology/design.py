@@ -88,6 +88,7 @@ class Outline:
     hosts: tuple[str, ...]
     host_devices: tuple[Device, ...]
     network_devices: tuple[Device, ...]
+    description: str = ""
 
 
 @lru_cache(maxsize=256)
@@ -100,7 +101,13 @@ def outline(name: str) -> Outline:
     document = read_yaml(read_design(path), file=path.name)
     _, names, devices, _ = _hosts(document)
     others = device_groups(document, ("network", "devices"), host=None)
-    return Outline(tuple(names), tuple(devices), tuple(others))
+    description = text(document, ("description",), default="")
+    return Outline(tuple(names), tuple(devices), tuple(others), description)
+
+
+def described_designs() -> dict[str, str]:
+    """Every design that travels with clusterlab and its line for people, sorted by name."""
+    return {name: outline(name).description for name in list_designs()}
 
 
 def is_file(name_or_path: str) -> bool:
