@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clusterlab.core.findings import Finding, most_severe_first
+from clusterlab.topology.checks.cabling import cabling
 from clusterlab.topology.checks.capacity_mismatch import capacity_mismatch
 from clusterlab.topology.checks.down import down
 from clusterlab.topology.checks.nic_distance import nic_distance
+from clusterlab.topology.checks.ports import ports
 from clusterlab.topology.checks.unknown import unknown
 from clusterlab.topology.fabric import Fabric
 
 CHECKS: tuple[Callable[[Fabric], list[Finding]], ...] = (
     down,
+    cabling,
+    ports,
     capacity_mismatch,
     nic_distance,
     unknown,
