@@ -150,7 +150,7 @@ def missing_leaves(fabric: Fabric) -> list[Finding]:
 
 
 def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
-    """Hosts without a port on a rail whose leaf their neighbours use.
+    """Hosts without a port on a rail whose leaf their neighbours use; one finding a leaf.
 
     Not where that leaf holds ports without a host: one of them may be the host's.
     """
@@ -161,22 +161,27 @@ def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
         if nic.host is None and nic.role != "aggregation"
         for link in fabric.links_from(nic.name)
     }
-    missing: defaultdict[str, list[str]] = defaultdict(list)
+    missing: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for host, own in rails.hosts.items():
         group = rails.group_of_host.get(host)
         for rail in range(rails.count):
             leaf = None if group is None else rails.leaf_of(group, rail)
             if rail not in own and leaf is not None and leaf not in unnamed:
-                missing[host].append(f"{rail_said(rails, rail)} ({leaf})")
+                missing[rail, leaf].append(host)
     return [
         Finding(
             "host_missing_a_rail",
             Severity.WARNING,
-            (f"{host} has no port on {', '.join(where)}",),
+            (f"no port on {rail_said(rails, rail)}, {leaf}: {_listed(hosts)}",),
             "check that port's cable and adapter on the host (ibstat), then the leaf's port",
         )
-        for host, where in missing.items()
+        for (rail, leaf), hosts in missing.items()
     ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def ports_without_host(fabric: Fabric) -> list[Finding]:
