@@ -38,7 +38,10 @@ def all_reduce(folder: Path, topology_file: Path | None = None) -> Run:
     if gpus < 2:
         pytest.skip("needs two GPUs")
     folder.mkdir()
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")} | {
+    # What the machine's owner sets stays (NVLink multicast may have to be off); the rest would steer NCCL.
+    kept = ("NCCL_NVLS_ENABLE", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA")
+    own = {k: v for k, v in os.environ.items() if k in kept or not k.startswith("NCCL_")}
+    environ = own | {
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH",
         "NCCL_TOPO_DUMP_FILE": str(folder / "topo.xml"),
