@@ -86,6 +86,7 @@ def sized(
     kill_wait_s: int = 5,
     cred_expire_s: int = 10,
     extra_conf: Iterable[str] = (),
+    topology_conf: str = "",
 ) -> LabSpec:
     """A LabSpec with what was not given filled in for ``machine``. Raises UsageError.
 
@@ -110,6 +111,7 @@ def sized(
         kill_wait_s=kill_wait_s,
         cred_expire_s=cred_expire_s,
         extra_conf=tuple(extra_conf),
+        topology_conf=topology_conf,
     )
 
 

@@ -52,6 +52,8 @@ def _configuration(layout: Layout, spec: LabSpec, setup: Setup) -> None:
         "hosts": render.hosts(spec),
         "nsswitch.conf": render.nsswitch(own),
     }
+    if spec.topology_conf:
+        texts["topology.conf"] = spec.topology_conf
     for name, text in texts.items():
         write(layout.etc / name, text)
     write(layout.task_prolog, render.task_prolog(setup, layout), mode=0o755)

@@ -85,9 +85,13 @@ def slurm_conf(spec: LabSpec, setup: Setup, layout: Layout) -> str:
         task_prolog=layout.task_prolog,
         slurmd_timeout_s=spec.slurmd_timeout_s,
         kill_wait_s=spec.kill_wait_s,
-        extra="".join(f"{line}\n" for line in spec.extra_conf),
+        extra="".join(f"{line}\n" for line in (*_topology(spec), *spec.extra_conf)),
         nodes="\n".join(_node_lines(spec, setup)),
     )
+
+
+def _topology(spec: LabSpec) -> tuple[str, ...]:
+    return ("TopologyPlugin=topology/tree",) if spec.topology_conf else ()
 
 
 def controller_port(spec: LabSpec, setup: Setup) -> int:

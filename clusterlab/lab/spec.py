@@ -42,7 +42,8 @@ class LabSpec:
 
     The three times are short so that faults show in seconds. Slurm's own defaults are
     ``slurmd_timeout_s`` 300, ``kill_wait_s`` 30 and ``cred_expire_s`` 120 (the last is also how long
-    a requeued job waits). ``extra_conf`` are further lines of slurm.conf.
+    a requeued job waits). ``extra_conf`` are further lines of slurm.conf; ``topology_conf`` is the text of
+    topology.conf, empty for a flat network (else slurmctld uses topology/tree).
     """
 
     nodes: int = 4
@@ -59,6 +60,7 @@ class LabSpec:
     kill_wait_s: int = 5
     cred_expire_s: int = 10
     extra_conf: tuple[str, ...] = ()
+    topology_conf: str = ""
 
     def __post_init__(self) -> None:
         """Raise UsageError naming the first field out of its limits."""
