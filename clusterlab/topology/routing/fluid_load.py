@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from clusterlab.topology.routing.load import demand
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
+from clusterlab.topology.routing.options import Longs, all_up
 from clusterlab.topology.routing.reach import FAR, Reach, reach_of
 from clusterlab.topology.routing.updown import port_pairs
 
@@ -109,39 +110,53 @@ class _Block:
         falling[home], rising[home] = rising[home], 0.0
         for switch in order.tolist():
             some = np.flatnonzero(rising[switch])
-            if len(some):
-                turns = (
-                    self.reach.down[switch, group[some]] <= self.reach.total[switch, group[some]]
-                )
-                falling[switch, some[turns]] += rising[switch, some[turns]]
-                lost += self._split(switch, some[~turns], rising, rising, upward=True)
+            towards = group[some]
+            turns = self.reach.down[switch, towards] <= self.reach.total[switch, towards]
+            falling[switch, some[turns]] += rising[switch, some[turns]]
+            alike = ~turns & self.reach.any_up[switch, towards]
+            lost += self._split_alike(switch, some[alike], rising)
+            lost += self._split(switch, some[~turns & ~alike], rising, upward=True)
         for switch in order[::-1].tolist():
             some = np.flatnonzero(falling[switch])
             some = some[self.targets[some] != switch]
-            if len(some):
-                lost += self._split(switch, some, falling, falling, upward=False)
+            lost += self._split(switch, some, falling, upward=False)
         return falling[home], lost
 
-    def _split(
-        self, switch: int, some: NDArray[np.int64], source: Floats, into: Floats, *, upward: bool
-    ) -> float:
-        """Move source[switch, some] over the cables that go on; returns what none takes."""
+    def _split_alike(self, switch: int, some: Longs, flow: Floats) -> float:
+        """Move flow[switch, some] over all cables up, where each of them will do; returns what is lost."""
+        every = all_up(self.network)
+        mine = every.cables[every.start[switch] : every.start[switch + 1]]
+        amount = flow[switch, some]
+        if not len(some) or not len(mine):
+            return float(amount.sum())
+        share = self.network.weight[mine] / self.network.weight[mine].sum()
+        self.load[0, mine] += share * amount.sum()
+        arrives = np.where(self.broken[mine], 0.0, share)
+        ends, which = np.unique(self.network.high[mine], return_inverse=True)
+        flow[np.ix_(ends, some)] += np.outer(np.bincount(which, weights=arrives), amount)
+        return float(amount.sum() * share[self.broken[mine]].sum())
+
+    def _split(self, switch: int, some: Longs, flow: Floats, *, upward: bool) -> float:
+        """Move flow[switch, some] over the cables that go on; returns what is lost."""
+        if not len(some):
+            return 0.0
         network = self.network
         start, cables = network.up if upward else network.down
         mine = cables[start[switch] : start[switch + 1]]
         end = (network.high if upward else network.low)[mine]
         mine, end = mine[end < network.switches], end[end < network.switches]
-        group = self.reach.group[self.targets[some]]
         table = self.reach.total if upward else self.reach.down
+        group = self.reach.group[self.targets[some]]
         here = table[switch, group]
         nearer = (table[end][:, group] + 1 == here) & (here < FAR)
         if not upward:
             nearer = np.where(here == 1, end[:, None] == self.targets[some], nearer)
-        weight = nearer * network.weight[mine][:, None]
-        total = weight.sum(axis=0)
-        amount = source[switch, some]
-        moved = weight * np.divide(amount, total, out=np.zeros_like(amount), where=total > 0)
-        self.load[0 if upward else 1, mine] += moved.sum(axis=1)
-        gone = self.broken[mine]
-        np.add.at(into, (end[~gone, None], some[None, :]), moved[~gone])
+        cable, target = np.nonzero(nearer & network.live[mine][:, None])
+        weight, amount = network.weight[mine[cable]], flow[switch, some]
+        total = np.bincount(target, weights=weight, minlength=len(some))
+        moved = amount[target] * weight / total[target]
+        carried = np.bincount(cable, weights=moved, minlength=len(mine))
+        self.load[0 if upward else 1, mine] += carried
+        gone = self.broken[mine[cable]]
+        np.add.at(flow, (end[cable[~gone]], some[target[~gone]]), moved[~gone])
         return float(amount[total == 0].sum() + moved[gone].sum())

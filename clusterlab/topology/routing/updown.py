@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterlab.core.errors import UsageError
+from clusterlab.topology.routing import options
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
+from clusterlab.topology.routing.options import Longs, Options
 from clusterlab.topology.routing.policy import (
     Adaptive,
     Pinned,
@@ -23,12 +25,10 @@ from clusterlab.topology.routing.policy import (
     flow_hash,
     splitmix64,
 )
-from clusterlab.topology.routing.reach import FAR, Candidates, Reach, candidates, keyed, reach_of
+from clusterlab.topology.routing.reach import FAR, Reach, reach_of
 
 MAX_CABLES = 6
 """NIC, leaf, spine, core and down again."""
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ def route_pairs(
     """One path for each pair of end points (node numbers, equally many).
 
     ``labels`` [pairs] tells flows of one pair apart (queue pair, port number); it moves hashes only.
-    ``tables`` are those the switches route by, default those of the live network: give an earlier
-    network's to see switches that know only their own cables (local repair).
+    ``tables`` are those the switches route by, default those of the live network: give those of the same
+    network before it lost cables to see switches that know only their own (local repair).
     Raises UsageError for arrays that do not fit or nodes that are no end points.
     """
     walk = _Walk.start(network, tables or reach_of(network), src, dst, policy=policy, labels=labels)
@@ -146,8 +146,8 @@ class _Walk:
 
         Returns the last cable of each flow and among how many pairs of ports it was chosen.
         """
-        options, first, last = port_pairs(self.network, self.reach, self.src, self.dst)
-        count = options.count
+        choice, first, last = port_pairs(self.network, self.reach, self.src, self.dst)
+        count = choice.count
         self.reached &= (count > 0) | (self.src == self.dst)
         moving = np.flatnonzero((count > 0) & (self.src != self.dst))
         number = _port_numbers(self.network)
@@ -157,7 +157,7 @@ class _Walk:
         weights = np.minimum(self.network.weight[first], self.network.weight[last])
         chosen[moving] = _pick(
             self.policy,
-            options.start,
+            choice.start,
             weights,
             moving,
             word=self.word[moving],
@@ -176,30 +176,40 @@ class _Walk:
     def up(self) -> None:
         """One cable up for every flow that cannot go down yet."""
         group = self.reach.group[self.target]
-        down, total = self.reach.down[self.at, group], self.reach.total[self.at, group]
-        flows = np.flatnonzero(self._under_way() & (down > total))
-        switch, asked, row = keyed(self.at[flows], group[flows], self.reach.down.shape[1])
-        options = candidates(self.network, self.reach, switch, asked, upward=True)
-        divisor = _divisors(self.network)[self.network.tier[self.at[flows]]]
-        self._step(flows, options, row, self.network.high, self.number[flows] // divisor)
+        distances = self.reach.down[self.at, group], self.reach.total[self.at, group]
+        rising = self._under_way() & (distances[0] > distances[1])
+        any_up = self.reach.any_up[self.at, group]
+        free, bound = np.flatnonzero(rising & any_up), np.flatnonzero(rising & ~any_up)
+        divisor = _divisors(self.network)[self.network.tier[self.at]]
+        turn = self.number // divisor
+        high = self.network.high
+        self._step(free, options.all_up(self.network), self.at[free], high, turn[free])
+        if len(bound):
+            switch, asked, row = options.keyed(
+                self.at[bound], group[bound], self.reach.down.shape[1]
+            )
+            choice = options.up(self.network, self.reach, switch, asked)
+            self._step(bound, choice, row, high, turn[bound])
 
     def down(self) -> None:
         """One cable down for every flow that is not where its destination hangs."""
         group = self.reach.group[self.target]
-        distance = self.reach.down[self.at, group]
-        under_way = self._under_way()
+        distance, under_way = self.reach.down[self.at, group], self._under_way()
+        low, tier, divisors = self.network.low, self.network.tier, _divisors(self.network)
         far = np.flatnonzero(under_way & (distance > 1))
         last = np.flatnonzero(under_way & (distance == 1))
         if len(far):
-            switch, asked, row = keyed(self.at[far], group[far], self.reach.down.shape[1])
-            options = candidates(self.network, self.reach, switch, asked, upward=False)
-            divisor = _divisors(self.network)[self.network.tier[self.at[far]] - 1]
-            self._step(far, options, row, self.network.low, self.number[far] // divisor)
+            switch, asked, row = options.keyed(self.at[far], group[far], self.reach.down.shape[1])
+            choice = options.down(self.network, self.reach, switch, asked)
+            turn = self.number[far] // divisors[tier[self.at[far]] - 1]
+            self._step(far, choice, row, low, turn)
         if len(last):
-            upper, lower, row = keyed(self.at[last], self.target[last], self.network.switches)
-            options = _between(self.network, lower, upper)
-            divisor = _divisors(self.network)[self.network.tier[self.target[last]]]
-            self._step(last, options, row, self.network.low, self.number[last] // divisor)
+            upper, lower, row = options.keyed(
+                self.at[last], self.target[last], self.network.switches
+            )
+            turn = self.number[last] // divisors[tier[self.target[last]]]
+            choice = options.between(self.network, lower, upper)
+            self._step(last, choice, row, low, turn)
 
     def arrive(self, last: Ints, ways: Ints) -> None:
         """The last cable, for flows at their destination's switch; the others have no path."""
@@ -220,22 +230,24 @@ class _Walk:
         self.ways[flows, self.length[flows]] = ways
         self.length[flows] += 1
 
-    def _step(self, flows: Longs, options: Candidates, row: Longs, to: Ints, turn: Longs) -> None:
-        """Move ``flows`` over one of their options each; ``row`` says which options are a flow's."""
-        count = options.count[row]
+    def _step(
+        self, flows: Longs, choice: Options, row: NDArray[np.integer], to: Ints, turn: Longs
+    ) -> None:
+        """Move ``flows`` over one of their options each; ``row`` says which of them are a flow's."""
+        count = choice.count[row]
         self.reached[flows[count == 0]] = False
         some = count > 0
         flows, row, turn = flows[some], row[some], turn[some]
         chosen = _pick(
             self.policy,
-            options.start,
-            self.network.weight[options.cables],
+            choice.start,
+            self.network.weight[choice.cables],
             row,
             word=self.word[flows],
             switch=self.at[flows],
             turn=turn,
         )
-        took = options.cables[chosen]
+        took = choice.cables[chosen]
         self._append(flows, took, count[some])
         self.at[flows] = to[took]
 
@@ -244,7 +256,7 @@ def _pick(
     policy: Policy,
     start: Longs,
     weights: Floats,
-    row: Longs,
+    row: NDArray[np.integer],
     *,
     word: Words,
     switch: Ints,
@@ -253,20 +265,20 @@ def _pick(
     """Positions in a flat list of options: one of start[row]:start[row + 1] for each flow."""
     first, count = start[row], start[row + 1] - start[row]
     if isinstance(policy, Pinned):
-        return first + turn % count
+        return np.asarray(first + turn % count)
     if not (isinstance(policy, StaticHash) and policy.alike):
         with np.errstate(over="ignore"):
             word = splitmix64(word + splitmix64(switch.astype(np.uint64)))
     if isinstance(policy, Adaptive):
         drawn = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return _drawn(start, weights, row, drawn)
-    return first + (word % count.astype(np.uint64)).astype(np.int64)
+    return np.asarray(first + (word % count.astype(np.uint64)).astype(np.int64))
 
 
-def _drawn(start: Longs, weights: Floats, row: Longs, drawn: Floats) -> Longs:
+def _drawn(start: Longs, weights: Floats, row: NDArray[np.integer], drawn: Floats) -> Longs:
     """Pick in proportion to the weights; ``drawn`` in [0, 1) decides."""
     first, count = start[row], start[row + 1] - start[row]
-    found = first + (drawn * count).astype(np.int64)
+    found: Longs = np.asarray(first + (drawn * count).astype(np.int64))
     filled = np.flatnonzero(np.diff(start))
     uneven = np.zeros(len(start) - 1, dtype=bool)
     if len(filled):
@@ -281,9 +293,7 @@ def _drawn(start: Longs, weights: Floats, row: Longs, drawn: Floats) -> Longs:
     return found
 
 
-def port_pairs(
-    network: Network, reach: Reach, src: Ints, dst: Ints
-) -> tuple[Candidates, Ints, Ints]:
+def port_pairs(network: Network, reach: Reach, src: Ints, dst: Ints) -> tuple[Options, Ints, Ints]:
     """For each pair, the (first, last) cables that are nearest to each other: one entry per choice.
 
     Returns where each pair's choices start (``cables`` of it is the first cable), first and last cables.
@@ -305,7 +315,7 @@ def port_pairs(
     good = (distance == nearest[row]) & (distance < FAR)
     counts = np.bincount(row[good], minlength=len(src))
     ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
-    return Candidates(ends, first[good]), first[good], last[good]
+    return Options(ends, first[good]), first[good], last[good]
 
 
 def _live_ports(network: Network) -> tuple[Longs, Ints]:
@@ -313,19 +323,6 @@ def _live_ports(network: Network) -> tuple[Longs, Ints]:
     cables = np.flatnonzero(network.live & (network.low >= network.switches)).astype(np.int32)
     start = np.searchsorted(network.low[cables], np.arange(len(network.nodes) + 1))
     return start.astype(np.int64), cables
-
-
-def _between(network: Network, lower: Ints, upper: Ints) -> Candidates:
-    """The live cables between each of these pairs of switches."""
-    key = network.low.astype(np.int64) * len(network.nodes) + network.high
-    live = np.flatnonzero(network.live).astype(np.int32)
-    asked = lower.astype(np.int64) * len(network.nodes) + upper
-    keys = key[live]
-    begin = np.searchsorted(keys, asked, side="left")
-    count = np.searchsorted(keys, asked, side="right") - begin
-    start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(count)))
-    offset = np.repeat(begin - start[:-1], count)
-    return Candidates(start, live[np.arange(start[-1]) + offset])
 
 
 def _port_numbers(network: Network) -> Longs:

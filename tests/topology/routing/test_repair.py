@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
+from clusterlab.topology.breaking import break_fabric
+from clusterlab.topology.design import load_fabric
 from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.policy import Adaptive, Pinned, Policy, StaticHash
 from clusterlab.topology.routing.repair import RepairReport, random_pairs, repair_report
@@ -124,3 +126,23 @@ def test_different_networks_are_not_compared() -> None:
     a, b = network_of(two_tier()), network_of(two_tier(4))
     with pytest.raises(UsageError, match="two different networks"):
         repair_report(a, b, a.end_points, a.end_points, Pinned())
+
+
+def test_a_broken_fabric_is_compared_with_the_whole_one() -> None:
+    whole = load_fabric("superpod-h100-1su")
+    broken_fabric = break_fabric(whole, ["leaf3/spine2#1", "osfp4@n2", "spine1/leaf0:half"])
+    before, after = network_of(whole), network_of(broken_fabric)
+    src, dst = random_pairs(before, 20_000)
+    report = repair_report(before, after, src, dst, StaticHash(), GBps=0.01)
+    assert "leaf3/spine2#1" in report.failed
+    assert len(report.failed) == 1 + 2 + len(
+        before.between(before.node("leaf0"), before.node("spine1"))
+    )
+    assert report.cut_off == ("n2/nic0", "n2/nic3")
+    ends = len(before.end_points)
+    for stage in report.stages[2:]:
+        assert stage.cut == pytest.approx(2 * 2 / ends, rel=0.2)
+    assert {(x.switch, x.way, x.cables_after) for x in report.losses} >= {
+        ("leaf3", "up", 31),
+        ("leaf0", "up", 32),
+    }
