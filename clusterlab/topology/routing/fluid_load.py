@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from clusterlab.topology.routing.load import demand
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
 from clusterlab.topology.routing.options import Longs, all_up
+from clusterlab.topology.routing.ports import port_pairs
 from clusterlab.topology.routing.reach import FAR, Reach, reach_of
-from clusterlab.topology.routing.updown import port_pairs
 
 _CELLS = 1 << 22
 """Cells of (switch, destination) demand held at a time."""

@@ -25,7 +25,8 @@ from clusterlab.topology.routing.policy import (
     flow_hash,
     splitmix64,
 )
-from clusterlab.topology.routing.reach import FAR, Reach, reach_of
+from clusterlab.topology.routing.ports import port_numbers, port_pairs, tier_divisors
+from clusterlab.topology.routing.reach import Reach, reach_of
 
 MAX_CABLES = 6
 """NIC, leaf, spine, core and down again."""
@@ -150,7 +151,7 @@ class _Walk:
         count = choice.count
         self.reached &= (count > 0) | (self.src == self.dst)
         moving = np.flatnonzero((count > 0) & (self.src != self.dst))
-        number = _port_numbers(self.network)
+        number = port_numbers(self.network)
         ports = self.network.up[0][self.dst[moving]]
         self.number[moving] = number[ports]
         chosen = np.zeros(len(self.src), dtype=np.int64)
@@ -180,7 +181,7 @@ class _Walk:
         rising = self._under_way() & (distances[0] > distances[1])
         any_up = self.reach.any_up[self.at, group]
         free, bound = np.flatnonzero(rising & any_up), np.flatnonzero(rising & ~any_up)
-        divisor = _divisors(self.network)[self.network.tier[self.at]]
+        divisor = tier_divisors(self.network)[self.network.tier[self.at]]
         turn = self.number // divisor
         high = self.network.high
         self._step(free, options.all_up(self.network), self.at[free], high, turn[free])
@@ -195,7 +196,7 @@ class _Walk:
         """One cable down for every flow that is not where its destination hangs."""
         group = self.reach.group[self.target]
         distance, under_way = self.reach.down[self.at, group], self._under_way()
-        low, tier, divisors = self.network.low, self.network.tier, _divisors(self.network)
+        low, tier, divisors = self.network.low, self.network.tier, tier_divisors(self.network)
         far = np.flatnonzero(under_way & (distance > 1))
         last = np.flatnonzero(under_way & (distance == 1))
         if len(far):
@@ -291,54 +292,3 @@ def _drawn(start: Longs, weights: Floats, row: NDArray[np.integer], drawn: Float
         aim = ends[low] + drawn[flows] * (ends[high] - ends[low])
         found[flows] = np.clip(np.searchsorted(ends, aim, side="right") - 1, low, high - 1)
     return found
-
-
-def port_pairs(network: Network, reach: Reach, src: Ints, dst: Ints) -> tuple[Options, Ints, Ints]:
-    """For each pair, the (first, last) cables that are nearest to each other: one entry per choice.
-
-    Returns where each pair's choices start (``cables`` of it is the first cable), first and last cables.
-    """
-    start, cables = _live_ports(network)
-    from_ports, to_ports = start[src + 1] - start[src], start[dst + 1] - start[dst]
-    row = np.repeat(np.arange(len(src)), from_ports * to_ports)
-    begins = np.cumsum(from_ports * to_ports) - from_ports * to_ports
-    which = np.arange(len(row)) - begins[row]
-    first = cables[start[src[row]] + which // to_ports[row]]
-    last = cables[start[dst[row]] + which % to_ports[row]]
-    leaves, enters = network.high[first], network.high[last]
-    distance = reach.total[leaves, reach.group[enters]]
-    distance[leaves == enters] = 0
-    nearest = np.full(len(src), FAR, dtype=np.int8)
-    some = np.flatnonzero(from_ports * to_ports)
-    if len(some):
-        nearest[some] = np.minimum.reduceat(distance, begins[some])
-    good = (distance == nearest[row]) & (distance < FAR)
-    counts = np.bincount(row[good], minlength=len(src))
-    ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
-    return Options(ends, first[good]), first[good], last[good]
-
-
-def _live_ports(network: Network) -> tuple[Longs, Ints]:
-    """(start [nodes + 1], cables): the live cables of end points; switches have none here."""
-    cables = np.flatnonzero(network.live & (network.low >= network.switches)).astype(np.int32)
-    start = np.searchsorted(network.low[cables], np.arange(len(network.nodes) + 1))
-    return start.astype(np.int64), cables
-
-
-def _port_numbers(network: Network) -> Longs:
-    """[cables] the number of an end point's cable, counted switch after switch; 0 for other cables."""
-    ports = np.flatnonzero(network.low >= network.switches)
-    number = np.zeros(len(network.low), dtype=np.int64)
-    number[ports[np.argsort(network.high[ports], kind="stable")]] = np.arange(len(ports))
-    return number
-
-
-def _divisors(network: Network) -> Longs:
-    """[tiers] what a destination's number is divided by at a switch: the uplinks of the tiers below."""
-    start, _ = network.up
-    degree = np.diff(start[: network.switches + 1])
-    tier = network.tier[: network.switches]
-    divisor = np.ones(5, dtype=np.int64)
-    for t in range(1, 4):
-        divisor[t + 1] = divisor[t] * max(1, int(degree[tier == t].max(initial=1)))
-    return divisor
