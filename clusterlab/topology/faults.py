@@ -1,12 +1,12 @@
 """What of a fabric is down or degraded, told as people would: a switch, not its 64 cables. Pure.
 
-A device is down when all its links are; where both ends of a link could be blamed, the one with more
-links is. A device with a single connection is not told from its cable: the connection is named.
+A device is down when all its links are. A device with a single connection is not told from its cable:
+the connection is named.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -175,20 +175,10 @@ def _badness(connection: Connection) -> tuple[float, int, int]:
 
 
 def _down_devices(fabric: Fabric, whole: Sequence[Connection]) -> list[Device]:
-    """Devices all of whose connections are down, and that are needed to explain them."""
-    ends: defaultdict[str, set[int]] = defaultdict(set)
-    for i, c in enumerate(whole):
-        ends[c.a].add(i)
-        ends[c.b].add(i)
-    suspects = [name for name, of in ends.items() if len(of) > 1 and _all_down(fabric, name)]
-    suspects.sort(key=lambda name: (-len(ends[name]), natural(name)))
-    explained: set[int] = set()
-    down = []
-    for name in suspects:
-        if not ends[name] <= explained:
-            explained |= ends[name]
-            down.append(fabric.device(name))
-    return sorted(down, key=lambda d: natural(d.name))
+    """Devices all of whose connections are down, where there is more than one to tell."""
+    ends = Counter(end for c in whole for end in (c.a, c.b))
+    gone = [name for name, count in ends.items() if count > 1 and _all_down(fabric, name)]
+    return [fabric.device(name) for name in sorted(gone, key=natural)]
 
 
 def _all_down(fabric: Fabric, name: str) -> bool:

@@ -1,0 +1,1 @@
+"""A fabric as a picture: ``svg.fabric_svg(fabric)``. Pure; every panel is a list of marks with positions."""
