@@ -28,6 +28,12 @@ def import_files(
         Path | None,
         typer.Option("-o", "--output", help="Write the fabric here, for --fabric and the like."),
     ] = None,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system", help="Take NCCL's system section of logs that hold tables as well."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="What was found as JSON.")] = False,
 ) -> int:
     """Read NCCL/RCCL XML, nvidia-smi topo -m/-p2p, nvlink -s, ibnetdiscover, ibstat, Slurm's
@@ -41,7 +47,7 @@ def import_files(
     from clusterlab.topology.saving import fabric_to_yaml
 
     try:
-        imported = read_files(files)
+        imported = read_files(files, system=system)
     except NotAFabricError as refusal:
         if as_json:
             typer.echo(json.dumps(refusal.to_json()))

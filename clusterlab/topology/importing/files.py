@@ -15,12 +15,14 @@ MAX_FILE_BYTES = 64 << 20
 """An ibnetdiscover listing of 100,000 NICs has 30 MB."""
 
 
-def read_files(paths: Sequence[Path]) -> Imported:
+def read_files(paths: Sequence[Path], *, system: bool = False) -> Imported:
     """The fabric that the files describe together; ``-`` is standard input.
+
+    ``system``: of logs with measurements take NCCL's system section instead of refusing them.
 
     Raises UsageError for what cannot be read, NotAFabricError for a file that holds something else.
     """
-    parts = [read_any(_text(path), file=_shown(path)) for path in paths]
+    parts = [read_any(_text(path), file=_shown(path), system=system) for path in paths]
     return parts[0] if len(parts) == 1 else merge(parts)
 
 

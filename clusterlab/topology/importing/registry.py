@@ -21,15 +21,16 @@ from clusterlab.formats import (
     topo_p2p,
     topograph,
 )
-from clusterlab.topology.importing import slurm_topology
+from clusterlab.topology.importing import discover, slurm_topology
 from clusterlab.topology.importing.aiconfigurator import read_aiconfigurator
 from clusterlab.topology.importing.astra_sim import read_astra_sim
+from clusterlab.topology.importing.discover import read_discover
 from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover
 from clusterlab.topology.importing.ibstat import read_ibstat
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.infragraph import read_infragraph
 from clusterlab.topology.importing.lstopo_xml import read_lstopo_xml
-from clusterlab.topology.importing.nccl_logs import read_nccl_logs
+from clusterlab.topology.importing.nccl_logs import read_nccl_logs, read_nccl_system
 from clusterlab.topology.importing.nccl_xml import read_nccl_xml
 from clusterlab.topology.importing.nvlink_s import read_nvlink_s
 from clusterlab.topology.importing.rocm_smi import read_rocm_smi
@@ -56,6 +57,7 @@ class Importer:
 
 
 IMPORTERS: tuple[Importer, ...] = (
+    Importer("discover", "what `topo discover --facts` wrote", discover.recognise, read_discover),
     Importer("nccl_xml", "NCCL/RCCL topology XML", nccl_xml.recognise, read_nccl_xml),
     Importer("lstopo_xml", "lstopo XML", lstopo_xml.recognise, read_lstopo_xml),
     Importer("ibnetdiscover", "ibnetdiscover", ibnetdiscover.recognise, read_ibnetdiscover),
@@ -84,10 +86,15 @@ IMPORTERS: tuple[Importer, ...] = (
 """In the order they are asked: the formats with unmistakable marks first."""
 
 
-def read_any(text: str, *, file: str) -> Imported:
-    """The fabric in ``text``, whatever its format. Raises NotAFabricError when no format knows it."""
+def read_any(text: str, *, file: str, system: bool = False) -> Imported:
+    """The fabric in ``text``, whatever its format. Raises NotAFabricError when no format knows it.
+
+    A log with measurements is refused as such, unless ``system`` asks for what it says of the machine.
+    """
     for importer in IMPORTERS:
         if importer.recognise(text):
+            if system and importer.kind == "nccl_logs":
+                return read_nccl_system(text, file=file)
             return importer.read(text, file=file)
     raise NotAFabricError(
         "empty" if not text.strip() else "no format that clusterlab reads",

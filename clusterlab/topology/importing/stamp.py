@@ -27,7 +27,8 @@ class Node:
 def local_node(fabric: Fabric) -> Node:
     """The only host of ``fabric`` under local names. Raises UsageError for several hosts.
 
-    Devices outside the host (the far ends of unknown links) come along as the host's own.
+    What its file knows of the far side of a NIC (``network``, nothing more) is left out: the switches
+    come from elsewhere. Other far ends, of links into the unknown, come along as the host's own.
     """
     if len(fabric.hosts) != 1:
         raise UsageError(
@@ -36,10 +37,20 @@ def local_node(fabric: Fabric) -> Node:
             expected="a file of one node, which stands for all hosts of the network",
         )
     prefix = f"{fabric.hosts[0]}/"
-    local = {d.name: d.name.removeprefix(prefix) for d in fabric.devices}
+    nics = {d.name for d in fabric.devices if d.kind == "nic"}
+    beyond = {
+        d.name
+        for d in fabric.devices
+        if d.kind == "external" and any(link.src in nics for link in fabric.links_to(d.name))
+    }
+    local = {d.name: d.name.removeprefix(prefix) for d in fabric.devices if d.name not in beyond}
     return Node(
-        tuple(replace(d, name=local[d.name], host="") for d in fabric.devices),
-        tuple(replace(x, src=local[x.src], dst=local[x.dst]) for x in fabric.links),
+        tuple(replace(d, name=local[d.name], host="") for d in fabric.devices if d.name in local),
+        tuple(
+            replace(x, src=local[x.src], dst=local[x.dst])
+            for x in fabric.links
+            if x.src in local and x.dst in local
+        ),
     )
 
 

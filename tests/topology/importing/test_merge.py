@@ -78,6 +78,19 @@ def test_the_node_stands_in_every_host_of_the_network(style: str) -> None:
     assert {link.dst for link in fabric.links_from("a2/nic1")} == {"a2/pcie1", "leaf1"}
 
 
+def test_the_far_side_that_only_the_node_knew_gives_way_to_the_switches() -> None:
+    alone = node().fabric
+    far = Device("network", "external")
+    known = replace(
+        alone,
+        devices=(*alone.devices, far),
+        links=(*alone.links, *both("n0/nic0", "network", "ib", 50.0)),
+    )
+    fabric = merge([Imported("nccl_xml", known), network()]).fabric
+    assert not [d.name for d in fabric.devices if d.kind == "external"]
+    assert {link.dst for link in fabric.links_from("a1/nic0")} == {"a1/pcie0", "leaf0"}
+
+
 def test_a_guid_says_more_than_a_name() -> None:
     swapped = node()
     devices = tuple(
