@@ -58,6 +58,16 @@ def test_a_broken_uplink_of_a_design_is_found() -> None:
     assert finding.links == (f"{leaf}/{up.dst}",)
 
 
+def test_a_leaf_cut_off_from_all_spines_is_found() -> None:
+    fabric = load_fabric("superpod-b200-2su")
+    leaf = fabric.of_kind("leaf")[3].name
+    spines = [s.name for s in fabric.of_kind("spine")]
+    (finding,) = cabling(break_fabric(fabric, [f"{leaf}/{s}" for s in spines]))
+    assert finding.code == "missing_uplinks"
+    assert len(finding.links) == len(spines)
+    assert finding.evidence[0].startswith(f"{leaf}: 0 uplinks live")
+
+
 def _cables(host: str, plugged: dict[str, str]) -> list[Attachment]:
     return [Attachment(f"{host}/{d}", host, d, leaf) for d, leaf in plugged.items()]
 

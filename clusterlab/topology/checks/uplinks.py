@@ -45,22 +45,26 @@ def uplinks(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
 
 
 def _cables(fabric: Fabric, lower: DeviceKind, upper: DeviceKind) -> dict[str, Counter[str]]:
-    """Lower switch → live cables to each upper switch."""
+    """Lower switch → live cables to each upper switch; 0 where there are some and all are down."""
     uppers = {d.name for d in fabric.of_kind(upper)}
     found: dict[str, Counter[str]] = {}
     for switch in fabric.of_kind(lower):
         count: Counter[str] = Counter()
         for link in fabric.links_from(switch.name):
-            if link.dst in uppers and link.health > 0:
-                count[link.dst] += link.multiplicity
+            if link.dst in uppers:
+                count[link.dst] += link.multiplicity if link.health > 0 else 0
         found[switch.name] = count
     return found
 
 
 def _short(cables: Mapping[str, Counter[str]]) -> dict[str, list[_Short]]:
+    alike: defaultdict[frozenset[str], list[Counter[str]]] = defaultdict(list)
+    for own in cables.values():
+        alike[frozenset(own)].append(own)
+    near = {one: [other for other in alike if _near(one, other)] for one in alike}
     found: dict[str, list[_Short]] = {}
     for switch, own in cables.items():
-        peers = [other for name, other in cables.items() if name != switch and _alike(own, other)]
+        peers = [p for other in near[frozenset(own)] for p in alike[other] if p is not own]
         if len(peers) < _PEERS:
             continue
         usual = Counter(p.total() for p in peers).most_common(1)[0][0]
@@ -80,13 +84,14 @@ def _built_smaller(own: Counter[str], short: Sequence[_Short]) -> bool:
     """Whether it has fewer cables to every upper switch, and as many to each: a smaller leaf (storage,
     management) is built so; faults do not spread that evenly.
     """
-    return len(short) > 1 and {s.upper for s in short} == own.keys() and len(set(own.values())) == 1
+    everywhere = len(short) > 1 and {s.upper for s in short} == own.keys()
+    return everywhere and own.total() > 0 and len(set(own.values())) == 1
 
 
-def _alike(own: Counter[str], other: Counter[str]) -> bool:
+def _near(one: frozenset[str], other: frozenset[str]) -> bool:
     """Whether two switches share at least half of the upper switches of either."""
-    common = len(own.keys() & other.keys())
-    return common > 0 and 2 * common >= len(own.keys() | other.keys())
+    common = len(one & other)
+    return common > 0 and 2 * common >= len(one | other)
 
 
 def _to_each(peers: Sequence[Counter[str]]) -> dict[str, Counter[int]]:
