@@ -14,6 +14,7 @@ import typer
 from clusterlab import __version__
 from clusterlab.cli import (
     bench,
+    bind,
     doctor,
     jobs,
     lab,
@@ -56,6 +57,7 @@ def _version(
 
 for _module in (bench, doctor, predict, report, jobs, resume, runs, selfcal, submit, topo):
     _module.register(app)
+app.add_typer(bind.app, name="bind")
 app.add_typer(lab.app, name="lab")
 
 

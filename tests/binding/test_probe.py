@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,10 +78,11 @@ def test_a_node_without_gpus_is_no_problem(tmp_path: Path) -> None:
     assert (found.gpus, found.gpu, found.problem, found.notes) == ((), None, None, ())
 
 
-def test_a_mask_beyond_simple_is_noted(tmp_path: Path) -> None:
-    found = look(tmp_path, CUDA_VISIBLE_DEVICES="0-3")
-    assert (found.gpu, found.problem) == (None, None)
-    assert "'0-3' is no plain list" in found.notes[0]
+def test_an_odd_mask_is_read_as_the_driver_reads_it(tmp_path: Path) -> None:
+    found = look(tmp_path, CUDA_VISIBLE_DEVICES="1-3")
+    assert (found.gpu, found.visible_count) == (replace(gpu(1), numa=1), 1)
+    unseen = look(tmp_path / "other", gpus=no_nvml, CUDA_VISIBLE_DEVICES="1-3")
+    assert "'1-3' is no plain list" in unseen.notes[1]
 
 
 def test_cores_that_sys_does_not_know_have_no_domain(tmp_path: Path) -> None:

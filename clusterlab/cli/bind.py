@@ -1,0 +1,62 @@
+"""``clusterlab bind``: what a mask or a job's options give each task, before anything is submitted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterlab.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterlab.binding.masks import MaskResult
+
+app = typer.Typer(
+    help="Binding: what a mask or a job's options give each task, before anything runs.",
+    no_args_is_help=True,
+)
+
+_MASK_EXAMPLE = """Examples:
+
+  clusterlab bind mask --uuid GPU-8a7b… --uuid GPU-1f02… -- 1,0
+
+  clusterlab bind mask --uuid GPU-8a7b… --json -- -1
+
+A mask stands after --, so that one beginning with a dash is no option.
+"""
+
+
+@app.command("mask", epilog=_MASK_EXAMPLE)
+def mask(
+    uuid: Annotated[
+        list[str], typer.Option(help="A GPU, in the order CUDA counts them unmasked (repeatable).")
+    ],
+    mask: Annotated[
+        str | None,
+        typer.Argument(metavar="MASK", help="CUDA_VISIBLE_DEVICES, after --.", show_default=False),
+    ] = None,
+    unset: Annotated[bool, typer.Option("--unset", help="No mask at all.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a sentence.")] = False,
+) -> None:
+    """Say which devices CUDA shows a process under a mask, as NVIDIA's driver reads it."""
+    from clusterlab.binding.masks import evaluate_cuda_mask
+
+    if unset == (mask is not None):
+        raise UsageError(
+            "a mask and --unset" if unset else "no mask",
+            where="bind mask",
+            expected="either a mask after --, or --unset",
+        )
+    found = evaluate_cuda_mask(mask, uuid)
+    typer.echo(json.dumps(found.to_json()) if as_json else _mask_text(found, uuid))
+
+
+def _mask_text(found: MaskResult, uuids: list[str]) -> str:
+    lines = [f"{position}  {uuids[device]}" for position, device in enumerate(found.devices)]
+    if found.error:
+        lines = [f"no device: cuInit fails with {found.error.code} {found.error.name}"]
+    if found.ignored and not found.error:
+        rest = ",".join(found.ignored)
+        lines.append(f"not read: {rest!r}, whose first entry names no device")
+    return "\n".join(lines)
