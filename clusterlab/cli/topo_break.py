@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from clusterlab.topology.fabric import Fabric
+    from clusterlab.topology.routing.repair import RepairReport
 
 _EXAMPLE = """Examples:
 
   clusterlab topo break superpod-h100-4su 'leaf3/spine2#1' -o broken.yaml
 
   clusterlab topo break superpod-h100-4su osfp4@n2 spine5 n7/nic3:half
+
+  clusterlab topo break superpod-h100-4su spine5 --policy hash
 
   clusterlab predict all_reduce --fabric broken.yaml -n 64
 
@@ -29,10 +35,20 @@ def break_it(
         Path | None,
         typer.Option("-o", "--output", help="Write the broken fabric here, for --fabric."),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            help="Also what traffic loses until it is routed anew: hash, adaptive or pinned.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Random pairs of NICs for --policy.")
+    ] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="What was lost, as JSON.")] = False,
 ) -> None:
     """Take links, NICs, cages, switches, planes or hosts down, or degrade them; say what that cost."""
-    from clusterlab.cli.topo_text import damage_text
+    from clusterlab.cli.topo_text import damage_text, repair_text
     from clusterlab.topology.breaking import break_fabric, broken_yaml
     from clusterlab.topology.damage import damage
     from clusterlab.topology.opening import open_fabric
@@ -44,9 +60,26 @@ def break_it(
 
         write_atomic(output, broken_yaml(_base(fabric), whole.digest, what).encode())
     lost = damage(whole, broken)
-    typer.echo(json.dumps(lost.to_json()) if as_json else damage_text(lost))
+    repair = None if policy is None else _repair(whole, broken, policy, pairs)
+    if as_json:
+        more = {} if repair is None else {"repair": repair.to_json()}
+        typer.echo(json.dumps({**lost.to_json(), **more}))
+    else:
+        typer.echo(damage_text(lost))
+        if repair is not None:
+            typer.echo(repair_text(repair))
     if output is not None:
         typer.echo(f"clusterlab: {output}", err=True)
+
+
+def _repair(whole: Fabric, broken: Fabric, policy: str, pairs: int) -> RepairReport:
+    from clusterlab.topology.routing.network import network_of
+    from clusterlab.topology.routing.policy import policy_named
+    from clusterlab.topology.routing.repair import random_pairs, repair_report
+
+    before = network_of(whole)
+    src, dst = random_pairs(before, pairs)
+    return repair_report(before, network_of(broken), src, dst, policy_named(policy))
 
 
 def _base(fabric: str) -> str:

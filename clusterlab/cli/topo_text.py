@@ -12,6 +12,7 @@ _SHOWN = 12
 if TYPE_CHECKING:
     from clusterlab.topology.damage import Damage
     from clusterlab.topology.fabric import Fabric
+    from clusterlab.topology.routing.repair import RepairReport
 
 
 def summary_text(fabric: Fabric) -> str:
@@ -47,6 +48,26 @@ def damage_text(damage: Damage) -> str:
     lines.append(f"pairs cut: {damage.pairs_cut} of {damage.pairs}")
     if damage.alone:
         lines.append(f"reach nobody: {', '.join(damage.alone[:_SHOWN])}")
+    return "\n".join(lines)
+
+
+def repair_text(report: RepairReport) -> str:
+    """What a failure costs random pairs, stage by stage, for a terminal."""
+    lines = [
+        f"{report.pairs} random pairs of NICs, {report.policy} routing:",
+        f"  {'stage':10s}  {'cut':>7s}  {'moved':>7s}  {'fullest cable':>13s}",
+    ]
+    for stage in report.stages:
+        moved = "-" if stage.moved is None else f"{stage.moved:7.2%}"
+        full = f"{stage.worst_GBps:g}"
+        after = f"  after {stage.seconds[0]:g}-{stage.seconds[1]:g} s" if stage.seconds else ""
+        lines.append(
+            f"  {stage.name:10s}  {stage.cut:7.2%}  {moved:>7s}  {full:>13s}  {stage.worst_cable}{after}"
+        )
+    lines.append("  fullest cable: its load where every pair sends 1 GB/s")
+    if report.cut_off:
+        more = f", … {len(report.cut_off)} in all" if len(report.cut_off) > _SHOWN else ""
+        lines.append(f"cut off whatever the routing: {', '.join(report.cut_off[:_SHOWN])}{more}")
     return "\n".join(lines)
 
 
