@@ -37,10 +37,9 @@ from clusterlab.formats.strict_yaml import Document, Path
 
 MAX_COUNT = 200_000
 
-_KNOWN = re.compile(
-    r'(?m)^\s*"?infrastructure"?\s*:|^\s*(?:-\s+)?"?(?:components|instances)"?\s*:\s*$'
-    r'|"(?:components|instances)"\s*:\s*\['
-)
+_ROOT = re.compile(r'(?m)^[{\s]*"?infrastructure"?\s*:')
+_DEVICES = re.compile(r'(?m)^[{\s]*"?(?:devices?|instances)"?\s*:')
+_ONE_DEVICE = re.compile(r'(?m)^ {0,4}"?components"?\s*:')
 _PART = re.compile(r"([A-Za-z0-9_-]+)(?:\[([0-9]{0,9})(?:(:)([0-9]{0,9})(?::([0-9]{1,9}))?)?\])?")
 _GIGA = re.compile(
     r"(?i)^(?:giga_?|g_?)(bits|bytes|transfers)_?per_?second$|^(g(?:bits|bytes))_?ps$"
@@ -49,11 +48,14 @@ _MICROSECONDS = {"ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
 def recognise(text_: str) -> bool:
-    """Whether this looks like an InfraGraph file."""
-    return (
-        _KNOWN.search(text_) is not None
-        and re.search(r'"?(?:edges|connections|components|instances)"?\s*:', text_) is not None
-    )
+    """Whether this looks like an InfraGraph file: an infrastructure, devices of components, or one device."""
+
+    def has(keys: str) -> bool:
+        return re.search(rf'(?:^|[\s{{\["-])(?:{keys})"?\s*:', text_) is not None
+
+    if _ROOT.search(text_) or _DEVICES.search(text_):
+        return has("components|edges|connections") or (has("instances") and has("device"))
+    return _ONE_DEVICE.search(text_) is not None and has("edges|connections")
 
 
 def parse_infragraph(text_: str, *, file: str) -> Infrastructure:

@@ -29,7 +29,7 @@ MAX_CHARACTERS = 16 << 20
 _KNOWN = re.compile(r"(?im)^[ \t]*#?[ \t]*(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=")
 _KNOWN_YAML = re.compile(r"(?m)^\s*-\s+(?:topology:|(?:tree|block|ring|torus3d):\s*$)")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{|\$\(")
-_PAIR = re.compile(r'([A-Za-z][A-Za-z0-9_]*)\s*=[ \t]*("[^"]*"|(?:[^\s\["]|\[[^\]\n]*\])*)\s*')
+_PAIR = re.compile(r'([A-Za-z][A-Za-z0-9_]*)\s*=[ \t]*("[^"]*"|(?:[^\s\["=]|\[[^\]\n]*\])*)\s*')
 _ALIAS = re.compile(r"([^\s=]+)=(\S+)|ClusterUUID and CliqueID:\s*(\S+)")
 _COMMENTED = re.compile(r"(?i)^(SwitchName|BlockName|RingName)\s*=")
 _RECORDS = {"switchname": "switch", "blockname": "block", "ringname": "ring"}
