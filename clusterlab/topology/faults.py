@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric, Link
 from clusterlab.topology.repeated import Repeated
@@ -87,6 +87,19 @@ def hurt_links(fabric: Fabric) -> list[Link]:
         if k.health < 1
     ]
     return [*repeated, *(k for k in links.single if k.health < 1)]
+
+
+def as_wired(fabric: Fabric) -> Fabric:
+    """The same fabric with nothing down or degraded."""
+    pairs = {(k.src, k.dst) for k in hurt_links(fabric)}
+    if not pairs:
+        return fabric
+    return fabric.with_links(
+        {
+            (src, dst): [replace(k, health=1.0) for k in fabric.links_from(src) if k.dst == dst]
+            for src, dst in pairs
+        }
+    )
 
 
 def _find(fabric: Fabric) -> Faults:

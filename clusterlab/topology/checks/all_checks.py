@@ -12,10 +12,17 @@ from clusterlab.topology.checks.nic_distance import nic_distance
 from clusterlab.topology.checks.ports import ports
 from clusterlab.topology.checks.unknown import unknown
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.faults import as_wired
+
+
+def _cabling(fabric: Fabric) -> list[Finding]:
+    """How the network is cabled, whatever is down in it: that is for ``down`` to tell, and once."""
+    return cabling(as_wired(fabric))
+
 
 CHECKS: tuple[Callable[[Fabric], list[Finding]], ...] = (
     down,
-    cabling,
+    _cabling,
     ports,
     capacity_mismatch,
     nic_distance,

@@ -8,16 +8,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.capacity import Side, SwitchCapacity, leaf_capacities, switch_capacities
+from clusterlab.topology.capacity import Side, SwitchCapacity, leaf_capacities
 from clusterlab.topology.checks.evidence import MOST_LINKS, bounded, merged, rate, usual
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Device, Fabric, Link
 from clusterlab.topology.faults import find_faults
-from clusterlab.topology.shapes import HostShape, host_shapes, of_kind
+from clusterlab.topology.shapes import host_shapes, of_kind
 
 _TOLERANCE = 1.005
 """Ratios of sums of rates: no real difference is smaller."""
 
-SCALE_UP = frozenset({"nvlink", "xgmi"})
+_SCALE_UP = frozenset({"nvlink", "xgmi"})
+_PCIE = frozenset({"pcie"})
+_COMPARED = (("gpu", "scale-up", _SCALE_UP), ("gpu", "PCIe", _PCIE), ("nic", "PCIe", _PCIE))
 
 Line = tuple[str, str, str]
 """A name, a remark on it, and what is wrong with it."""
@@ -96,10 +98,10 @@ def _side(side: Side) -> str:
 
 
 def asymmetric_capacity(fabric: Fabric) -> list[Finding]:
-    """Devices wired with less than their equals: GPUs of one model, NICs of one position or one host,
-    spines and cores of one model. What is down counts as wired: ``down`` tells of it.
+    """GPUs and NICs inside hosts wired with less than their equals (NICs to leaves and leaves to spines are
+    for ``cabling``). What is down counts as wired: ``down`` tells of it.
     """
-    lines = [*_gpu_lines(fabric), *_nic_lines(fabric), *_switch_lines(fabric)]
+    lines = list(_lines(fabric))
     if not lines:
         return []
     return [
@@ -107,8 +109,8 @@ def asymmetric_capacity(fabric: Fabric) -> list[Finding]:
             code="asymmetric_capacity",
             severity=Severity.WARNING,
             evidence=merged(lines, "devices"),
-            fix="look for links that did not train, ports that negotiated a lower speed or width, and "
-            "cables that are missing",
+            fix="look for NVLinks that did not train, and for slots and cards that negotiated a lower PCIe "
+            "speed or width",
         )
     ]
 
@@ -131,72 +133,43 @@ def _less(measure: Measure, norm: Measure) -> bool:
     return measure[1] < norm[1]
 
 
-def _gpu_lines(fabric: Fabric) -> Iterator[Line]:
-    """GPUs of one model: links to other GPUs and NVSwitches, and to PCIe."""
-    for what, classes in (("scale-up", SCALE_UP), ("PCIe", frozenset({"pcie"}))):
-        groups: defaultdict[str | None, Counter[Measure]] = defaultdict(Counter)
-        measured: list[tuple[HostShape, str, str | None, Measure]] = []
-        for shape in host_shapes(fabric):
-            for gpu in of_kind(shape.devices, "gpu"):
-                own = [k for k in shape.links if k.src == gpu.name and k.link_class in classes]
-                outer = fabric.links_from(f"{shape.hosts[0]}/{gpu.name}")
-                own += [
-                    k
-                    for k in outer
-                    if k.link_class in classes and fabric.host_of(k.dst) != shape.hosts[0]
-                ]
-                measure = _measure(own)
-                groups[gpu.model][measure] += len(shape.hosts)
-                measured.append((shape, gpu.name, gpu.model, measure))
-        for shape, name, model, measure in measured:
-            norm = usual(groups[model])
+def _lines(fabric: Fabric) -> Iterator[Line]:
+    """GPUs and NICs of one model and role, over all hosts, by what they have of each kind of link."""
+    for kind, what, classes in _COMPARED:
+        groups: defaultdict[tuple[str | None, ...], Counter[Measure]] = defaultdict(Counter)
+        measured: list[tuple[tuple[str, ...], Device, Measure]] = []
+        for hosts, device, links in _equal_devices(fabric, kind, classes):
+            measure = _measure(links)
+            groups[device.model, device.role][measure] += len(hosts)
+            measured.append((hosts, device, measure))
+        for hosts, device, measure in measured:
+            norm = usual(groups[device.model, device.role])
             if norm is not None and _less(measure, norm):
-                text = f"{what} {_text(measure)}; most {model or 'GPUs'} have {_text(norm)}"
-                for host in shape.hosts:
-                    yield f"{host}/{name}", "", text
+                text = (
+                    f"{what} {_text(measure)}; most {device.model or kind + 's'} have {_text(norm)}"
+                )
+                for host in hosts:
+                    yield f"{host}/{device.name}", "", text
 
 
-def _nic_lines(fabric: Fabric) -> Iterator[Line]:
-    """NICs of one position over all hosts, and NICs with a rail within a host, of one model and role."""
-    position: defaultdict[tuple[str | None, ...], Counter[Measure]] = defaultdict(Counter)
-    host: defaultdict[tuple[str | None, ...], Counter[Measure]] = defaultdict(Counter)
-    measured = []
-    for nic in fabric.of_kind("nic"):
-        network = [k for k in fabric.links_from(nic.name) if fabric.host_of(k.dst) is None]
-        if not network or nic.host is None:
-            continue
-        measure = _measure(network)
-        keys = (
-            (nic.name.removeprefix(f"{nic.host}/"), nic.model, nic.role),
-            (nic.host, nic.model, nic.role) if nic.rail is not None else None,
-        )
-        position[keys[0]][measure] += 1
-        if keys[1]:
-            host[keys[1]][measure] += 1
-        measured.append((nic.name, keys, measure))
-    for name, keys, measure in measured:
-        norms = [usual(position[keys[0]]), usual(host[keys[1]]) if keys[1] else None]
-        worse = [norm for norm in norms if norm is not None and _less(measure, norm)]
-        if worse:
-            yield name, "", f"network {_text(measure)}; equal NICs have {_text(worse[0])}"
-
-
-def _switch_lines(fabric: Fabric) -> Iterator[Line]:
-    """Spines and cores of one model, role and plane: what goes down to the tier below."""
-    for kind in ("spine", "core"):
-        groups: defaultdict[tuple[object, ...], Counter[Measure]] = defaultdict(Counter)
-        measured = []
-        for switch in switch_capacities(fabric, kind):
-            device = fabric.device(switch.name)
-            down = switch.nominal_down
-            measure = (down.GBps or 0.0, down.links, down.GBps is not None)
-            key = (device.model, device.role, device.plane, device.rail)
-            groups[key][measure] += 1
-            measured.append((switch.name, key, measure))
-        for name, key, measure in measured:
-            norm = usual(groups[key])
-            if norm is not None and _less(measure, norm):
-                yield name, "", f"down {_text(measure)}; most {kind}s have {_text(norm)}"
+def _equal_devices(
+    fabric: Fabric, kind: str, classes: frozenset[str]
+) -> Iterator[tuple[tuple[str, ...], Device, list[Link]]]:
+    """Hosts, a device of theirs and its links of these classes: within the host and, where GPUs reach
+    NVSwitches outside it (a rack), host by host with those.
+    """
+    outer: defaultdict[str, list[Link]] = defaultdict(list)
+    for link in fabric.network_links:
+        if link.link_class in classes:
+            outer[link.src].append(link)
+    for shape in host_shapes(fabric):
+        for device in of_kind(shape.devices, kind):
+            inner = [k for k in shape.links if k.src == device.name and k.link_class in classes]
+            if not outer:
+                yield shape.hosts, device, inner
+                continue
+            for host in shape.hosts:
+                yield (host,), device, [*inner, *outer.get(f"{host}/{device.name}", ())]
 
 
 def unequal_bundle(fabric: Fabric) -> list[Finding]:

@@ -1,8 +1,8 @@
-"""Figures and names that are unknown and that a prediction or an operator would need. Pure."""
+"""Figures that are unknown and that a prediction would need. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded
@@ -10,16 +10,11 @@ from clusterlab.topology.fabric import Fabric, Link
 from clusterlab.topology.faults import connection_name
 from clusterlab.topology.repeated import Repeated
 
-_NAMELESS = ("localhost", "localhost.localdomain")
-
 
 def unknown(fabric: Fabric) -> list[Finding]:
-    """Links without a bandwidth (info: a prediction across them is refused) and hosts without a name."""
-    return [*unknown_bandwidth(fabric), *unnamed_hosts(fabric)]
-
-
-def unknown_bandwidth(fabric: Fabric) -> list[Finding]:
-    """One line for each class of link and kinds of its ends."""
+    """Links without a bandwidth: a prediction across them is refused. One line for each class of link and
+    kinds of its ends.
+    """
     counts: Counter[tuple[str, str, str]] = Counter()
     example: dict[tuple[str, str, str], str] = {}
     for link, times, host in _each_link(fabric):
@@ -55,27 +50,3 @@ def _each_link(fabric: Fabric) -> list[tuple[Link, int, str]]:
         return [(k, 1, "") for k in links]
     repeated = [(k, len(g.hosts), g.hosts[0]) for g in links.groups for k in g.items]
     return [*repeated, *((k, 1, "") for k in links.single)]
-
-
-def unnamed_hosts(fabric: Fabric) -> list[Finding]:
-    """NICs of hosts that did not say their name, and hosts all called localhost."""
-    where: defaultdict[str, list[str]] = defaultdict(list)
-    for nic in fabric.single_devices:
-        named = nic.host is not None and nic.host not in _NAMELESS
-        if nic.kind != "nic" or named or nic.role in ("aggregation", "management"):
-            continue
-        for link in fabric.links_from(nic.name):
-            if fabric.host_of(link.dst) is None:
-                where[link.dst].append(nic.name)
-    if not where:
-        return []
-    lines = [f"{switch}: {len(nics)} unnamed, such as {nics[0]}" for switch, nics in where.items()]
-    return [
-        Finding(
-            code="unnamed_hosts",
-            severity=Severity.WARNING,
-            evidence=bounded(lines, "switches"),
-            fix="set the InfiniBand node description (rdma-ndd, `udev`) or the host's name, so that the "
-            "network can be joined with hosts",
-        )
-    ]

@@ -47,3 +47,14 @@ def test_whatever_is_broken_is_found_and_stays_short(
     findings = check(break_fabric(small(), [f"{a}/{b}{how}" for (a, b), how in broken]))
     assert any(f.code.endswith(("_down", "_degraded")) for f in findings)
     assert all(len(f.evidence) <= 11 and f.fix for f in findings)
+
+
+def test_what_is_down_is_not_also_missing() -> None:
+    findings = check(break_fabric(superpod(127, 16), ["leaf3/spine2#1", "spine7", "n5/nic3"]))
+    assert {f.code for f in findings} == {
+        "link_down",
+        "spine_down",
+        "nic_down",
+        "nic_distance",
+        "oversubscription_mismatch",
+    }

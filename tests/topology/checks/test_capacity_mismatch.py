@@ -6,6 +6,7 @@ from clusterlab.topology.checks.capacity_mismatch import (
     oversubscription_mismatch,
     unequal_bundle,
 )
+from clusterlab.topology.design import load_fabric
 from clusterlab.topology.fabric import Fabric
 from tests.topology.clusters import small, superpod
 
@@ -61,22 +62,23 @@ def test_a_gpu_with_fewer_links_than_its_equals() -> None:
     )
 
 
-def test_a_nic_port_that_came_up_slow() -> None:
+def test_a_nic_in_a_slot_of_half_the_width() -> None:
     fabric = superpod(31, 4)
     changes = {}
-    for pair in (("n7/nic2", "leaf2"), ("leaf2", "n7/nic2")):
+    for pair in (("n7/nic2", "n7/pcie2"), ("n7/pcie2", "n7/nic2")):
         (link,) = [k for k in fabric.links_from(pair[0]) if k.dst == pair[1]]
-        changes[pair] = [replace(link, GBps=24.0, wire_GBps=25.0)]
+        changes[pair] = [replace(link, GBps=24.0, wire_GBps=31.5)]
     (finding,) = asymmetric_capacity(fabric.with_links(changes))
     assert finding.evidence == (
-        "n7/nic2: network 1 links, 24 GB/s; equal NICs have 1 links, 48 GB/s",
+        "n7/nic2: PCIe 1 links, 24 GB/s; most ConnectX-7 have 1 links, 48 GB/s",
     )
 
 
-def test_a_spine_with_fewer_cables_than_the_others() -> None:
-    (finding,) = asymmetric_capacity(without(superpod(31, 4), "leaf3", "spine2"))
+def test_a_gpu_of_a_rack_with_fewer_links_to_the_switches_outside() -> None:
+    fabric = without(load_fabric("gb200-nvl72"), "n3/gpu1", "nvswitch5")
+    (finding,) = asymmetric_capacity(fabric)
     assert finding.evidence == (
-        "spine2: down 63 links, 3024 GB/s; most spines have 64 links, 3072 GB/s",
+        "n3/gpu1: scale-up 17 links, 681.7 GB/s; most GB200 have 18 links, 721.8 GB/s",
     )
 
 
