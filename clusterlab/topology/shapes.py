@@ -93,3 +93,12 @@ def device_of(shape: HostShape, name: str) -> Device:
 def of_kind(devices: Iterable[Device], *kinds: str) -> list[Device]:
     """Those of ``devices`` that are of one of ``kinds``."""
     return [d for d in devices if d.kind in kinds]
+
+
+def counted_links(fabric: Fabric) -> list[tuple[Link, int, str]]:
+    """Links with how often they are there and, for those of equal hosts (local names), one such host."""
+    links = fabric.links
+    if not isinstance(links, Repeated):
+        return [(k, 1, "") for k in links]
+    repeated = [(k, len(g.hosts), g.hosts[0]) for g in links.groups for k in g.items]
+    return [*repeated, *((k, 1, "") for k in links.single)]

@@ -1,5 +1,12 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.design import load_fabric
 from clusterlab.topology.summary import summary
+from tests.topology.clusters import small, superpod
 
 
 def test_a_cable_counts_once_for_its_two_directions() -> None:
@@ -25,3 +32,56 @@ def test_memory_and_unknown_rates_are_counted_too() -> None:
     links = summary(load_fabric("lab-2x4"))["links"]
     assert {"class": "memory", "count": 4, "GBps": None} in links
     assert {"class": "ethernet", "count": 2, "GBps": 0.0238} in links
+
+
+def test_a_superpod_by_tier() -> None:
+    found = summary(load_fabric("superpod-h100-4su"))
+    assert [(t["kind"], t["switches"], t["cables_down"]) for t in found["tiers"]] == [
+        ("leaf", 32, 1016),
+        ("spine", 16, 1024),
+    ]
+    assert (found["hosts"], found["rails"], found["planes"]) == (127, 8, 0)
+    assert found["per_gpu"] == {
+        "scale_up_GBps": pytest.approx(18 * 20.6),
+        "scale_out_GBps": 48.0,
+    }
+    assert found["oversubscription"]["nominal"] == 1.0
+    assert found["oversubscription"]["declared"] == {"compute": 1}
+    assert found["bisection_GBps_at_most"] == 1024 * 48.0 / 2
+    assert found["down"] == {"hosts": 0, "devices": 0, "connections": 0}
+    assert found["findings"] == {}
+
+
+def test_what_is_down_shows_in_the_live_figures_only() -> None:
+    found = summary(break_fabric(superpod(64, 8), ["spine7", "n3", "leaf5/spine0#1"]))
+    leaf, spine = found["tiers"]
+    assert (leaf["cables_down"], leaf["live_cables_down"]) == (512, 504)
+    assert (spine["cables_down"], spine["live_cables_down"]) == (512, 512 - 64 - 1)
+    assert spine["live_GBps_down"] == (512 - 64 - 1) * 48.0
+    assert found["oversubscription"]["nominal"] == 1.0
+    assert found["oversubscription"]["worst_leaf"] == "leaf5"
+    assert found["oversubscription"]["live"] == pytest.approx(31 / 27)
+    assert found["down"] == {"hosts": 1, "devices": 1, "connections": 1}
+    assert found["findings"]["error"] >= 1
+
+
+def test_leaves_cut_from_every_spine_are_counted() -> None:
+    found = summary(break_fabric(small(), ["leaf0/spine*"]))["oversubscription"]
+    assert (found["leaves_without_uplink"], found["worst_leaf"]) == (1, "leaf0")
+
+
+def test_equal_hosts_count_as_if_written_out() -> None:
+    fabric = superpod(31, 4)
+    out = replace(fabric, devices=tuple(fabric.devices), links=tuple(fabric.links))
+    assert summary(out) == summary(fabric)
+
+
+def test_a_rack_has_its_scale_up_outside_the_hosts() -> None:
+    assert summary(load_fabric("gb200-nvl72"))["per_gpu"] == {
+        "scale_up_GBps": pytest.approx(18 * 40.1),
+        "scale_out_GBps": None,
+    }
+
+
+def test_the_summary_is_plain_data() -> None:
+    assert json.loads(json.dumps(summary(superpod(31, 4)))) == summary(superpod(31, 4))

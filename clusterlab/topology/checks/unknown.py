@@ -6,9 +6,9 @@ from collections import Counter
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.faults import connection_name
-from clusterlab.topology.repeated import Repeated
+from clusterlab.topology.shapes import counted_links
 
 
 def unknown(fabric: Fabric) -> list[Finding]:
@@ -17,7 +17,7 @@ def unknown(fabric: Fabric) -> list[Finding]:
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     example: dict[tuple[str, str, str], str] = {}
-    for link, times, host in _each_link(fabric):
+    for link, times, host in counted_links(fabric):
         if link.GBps is not None:
             continue
         ends = [f"{host}/{end}" if host else end for end in (link.src, link.dst)]
@@ -41,12 +41,3 @@ def unknown(fabric: Fabric) -> list[Finding]:
             "be predicted across them",
         )
     ]
-
-
-def _each_link(fabric: Fabric) -> list[tuple[Link, int, str]]:
-    """Links with how often they are there and, for a repeated one, the host that stands for all."""
-    links = fabric.links
-    if not isinstance(links, Repeated):
-        return [(k, 1, "") for k in links]
-    repeated = [(k, len(g.hosts), g.hosts[0]) for g in links.groups for k in g.items]
-    return [*repeated, *((k, 1, "") for k in links.single)]
