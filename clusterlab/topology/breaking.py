@@ -246,11 +246,7 @@ def _nothing(
             expected=f"a cable of a connection, such as {breakage.name}/…#{breakage.cable}",
         )
     if both_ends:
-        first = breakage.name.split("/")[0]
-        device = names.devices.get(first) or names.devices.get(
-            "/".join(breakage.name.split("/")[:2])
-        )
-        ends = [] if device is None else [k.dst for k in names.fabric.links_from(device.name)]
+        ends = _ends_like(names, breakage.name)
         more = f" … ({len(ends)} in all)" if len(ends) > 8 else ""
         return UsageError(
             f"no link {breakage.name!r}: the two are not connected",
@@ -263,6 +259,20 @@ def _nothing(
         expected=FORMS,
         fix=_nearest(names, breakage.name),
     )
+
+
+def _ends_like(names: _Names, name: str) -> list[str]:
+    """What the first device of ``A/B`` is connected to: devices of B's kind where there are any."""
+    parts = name.split("/")
+    for i in range(1, len(parts)):
+        first, second = names.devices.get("/".join(parts[:i])), "/".join(parts[i:])
+        if first is None:
+            continue
+        other = names.devices.get(second) or names.devices.get(f"{first.host}/{second}")
+        ends = [names.devices[k.dst] for k in names.fabric.links_from(first.name)]
+        alike = [d for d in ends if other is not None and d.kind == other.kind]
+        return [d.name for d in alike or ends]
+    return []
 
 
 def _nearest(names: _Names, name: str) -> str | None:

@@ -160,7 +160,7 @@ def test_only_what_is_new_counts_as_damage() -> None:
 
 
 def pairs_by_search(fabric: Fabric) -> int:
-    """The same count by walking the graph from every GPU."""
+    """The same count by walking the graph: out of the host, through the network, never through a host."""
     import networkx as nx
 
     graph = to_networkx(fabric)
@@ -168,15 +168,16 @@ def pairs_by_search(fabric: Fabric) -> int:
         [(a, b, k) for a, b, k, d in graph.edges(keys=True, data=True) if d["link"].health == 0]
     )
     gpus = [d.name for d in fabric.of_kind("gpu")]
-    count = 0
-    for a in gpus:
-        for b in gpus:
-            hosts = {fabric.host_of(a), fabric.host_of(b), None}
-            kept = [
-                n for n in graph if n in (a, b) or (n not in gpus and fabric.host_of(n) in hosts)
-            ]
-            count += a < b and nx.has_path(graph.subgraph(kept), a, b)
-    return count
+    network = [d.name for d in fabric.network_devices]
+    inside, outside = {}, {}
+    for gpu in gpus:
+        host = [n for n in graph if fabric.host_of(n) == fabric.host_of(gpu) and n not in gpus]
+        inside[gpu] = nx.descendants(graph.subgraph([gpu, *host]), gpu)
+        near = [gpu, *inside[gpu], *network]
+        outside[gpu] = nx.descendants(graph.subgraph(near), gpu) & set(network)
+    return sum(
+        a < b and bool(inside[a] & inside[b] or outside[a] & outside[b]) for a in gpus for b in gpus
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -187,3 +188,8 @@ def test_pairs_cut_are_those_a_walk_over_the_graph_finds(seed: int) -> None:
     chosen = [f"{a}/{b}" for a, b in rng.sample(pairs, rng.randrange(len(pairs)))]
     broken = break_fabric(small(), chosen)
     assert reach(broken).pairs == pairs_by_search(broken)
+
+
+def test_what_is_not_connected_comes_with_what_is() -> None:
+    with pytest.raises(UsageError, match="expected one of spine0, spine1$"):
+        break_fabric(small(), ["leaf0/spine3"])
