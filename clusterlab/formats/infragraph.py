@@ -14,6 +14,7 @@ Schema at github.com/Keysight/infragraph, schema/*.yaml. Versions differ; all of
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -247,6 +248,9 @@ def _figure(document: Document, path: Path) -> float | None:
     value = at(document, path)
     if value is None:
         return None
+    if isinstance(value, str):  # YAML 1.1 reads 1e3 as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise UsageError(
             f"{str(value)[:60]!r}", where=document.where(*path), expected="a finite number"

@@ -71,11 +71,17 @@ class _LinkNames:
                 lines.append(f"{indent}  physical:")
             if kind.GBps is not None:
                 unit = "gigabytes_per_second"
-                total = f"{kind.GBps * kind.count:.12g}"
+                total = _number(kind.GBps * kind.count)
                 lines.append(f"{indent}    bandwidth: {{choice: {unit}, {unit}: {total}}}")
             if kind.latency_us is not None:
-                lines.append(f"{indent}    latency: {{choice: us, us: {kind.latency_us:.12g}}}")
+                lines.append(f"{indent}    latency: {{choice: us, us: {_number(kind.latency_us)}}}")
         return lines
+
+
+def _number(value: float) -> str:
+    """A number that YAML 1.1 reads as one: it takes an exponent only after a point."""
+    text = f"{value:.12g}"
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
 def infragraph(fabric: Fabric) -> str:

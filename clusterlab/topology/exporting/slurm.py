@@ -58,7 +58,7 @@ def slurm_tree(fabric: Fabric) -> str:
         f"# {fabric.name}: which switch serves which nodes. slurm.conf: TopologyPlugin=topology/tree"
     ]
     lines += _left_out(network.loose)
-    for line in _tree(fabric, network):
+    for line in _tree(network):
         if line.comment:
             lines.append(f"# {line.comment}")
         below = f"Nodes={compress_hostlist(line.nodes)}" if line.nodes else ""
@@ -117,7 +117,7 @@ def _yaml_tree(fabric: Fabric) -> Iterator[str]:
     network = _network(fabric)
     yield "  tree:"
     yield "    switches:"
-    for line in _tree(fabric, network):
+    for line in _tree(network):
         if line.comment:
             yield f"      # {line.comment}"
         yield f"      - switch: {_quoted(line.name)}"
@@ -169,8 +169,8 @@ def _left_out(hosts: Sequence[str]) -> list[str]:
     return [f"# left out, as nothing places it: {compress_hostlist(hosts)}"] if hosts else []
 
 
-def _tree(fabric: Fabric, network: Network) -> Iterable[_Line]:
-    return _as_is(fabric, network) if _is_tree(network) else _grouped(network)
+def _tree(network: Network) -> Iterable[_Line]:
+    return _as_is(network) if _is_tree(network) else _grouped(network)
 
 
 def _is_tree(network: Network) -> bool:
@@ -198,12 +198,29 @@ def _roots(network: Network) -> list[str]:
     return roots
 
 
-def _as_is(fabric: Fabric, network: Network) -> Iterator[_Line]:
-    """Every switch by name. The root is the last of the highest tier: leaves come first in a fabric."""
+def _as_is(network: Network) -> Iterator[_Line]:
+    """Every switch that has nodes below it, by name."""
     names = _Names()
     nodes: dict[str, list[str]] = {}
     for host, (switch,) in network.host_switches.items():
         nodes.setdefault(switch, []).append(host)
+    below = _below(network)
+    for name in network.switch_links:
+        label, hosts = names.give(name, name), tuple(nodes.get(name, ()))
+        children = tuple(names.give(c, c) for c in below[name] if _serves(c, below, nodes))
+        if not hosts and not children:
+            continue
+        if hosts and children:
+            # A line of Slurm's takes nodes or switches: the nodes get a leaf of their own below.
+            leaf = names.give(f"{name}/nodes", f"{name}-nodes")
+            yield _Line(leaf, nodes=hosts, comment=f"the nodes right on {name}")
+            hosts, children = (), (*children, leaf)
+        changed = f"{name} in the fabric" if label != name else ""
+        yield _Line(label, children, hosts, changed)
+
+
+def _below(network: Network) -> dict[str, list[str]]:
+    """Switches right below each. The root of a part is its last switch: leaves come first in a fabric."""
     below: dict[str, list[str]] = {name: [] for name in network.switch_links}
     seen: set[str] = set()
     for root in _roots(network):
@@ -216,18 +233,18 @@ def _as_is(fabric: Fabric, network: Network) -> Iterator[_Line]:
                     seen.add(near)
                     below[name].append(near)
                     queue.append(near)
-    for name in network.switch_links:
-        label, hosts = names.give(name, name), tuple(nodes.get(name, ()))
-        children = tuple(names.give(child, child) for child in below[name])
-        if not hosts and not children:
-            continue
-        if hosts and children:
-            # A line of Slurm's takes nodes or switches: the nodes get a leaf of their own below.
-            leaf = names.give(f"{name}/nodes", f"{name}-nodes")
-            yield _Line(leaf, nodes=hosts, comment=f"the nodes right on {name}")
-            hosts, children = (), (*children, leaf)
-        changed = f"{name} in the fabric" if label != name else ""
-        yield _Line(label, children, hosts, changed)
+    return below
+
+
+def _serves(switch: str, below: dict[str, list[str]], nodes: dict[str, list[str]]) -> bool:
+    """Whether there is a node anywhere below."""
+    queue = [switch]
+    while queue:
+        name = queue.pop()
+        if name in nodes:
+            return True
+        queue += below[name]
+    return False
 
 
 def _grouped(network: Network) -> Iterator[_Line]:
