@@ -85,7 +85,7 @@ def _number(value: float) -> str:
 
 
 def infragraph(fabric: Fabric) -> str:
-    """The infrastructure as YAML.
+    """The infrastructure as YAML, as InfraGraphService.set_graph takes it.
 
     Names keep letters, digits, ``_`` and ``-``; other characters become ``-``. Raises UsageError where the
     two directions of a connection differ.
@@ -111,15 +111,15 @@ def infragraph(fabric: Fabric) -> str:
         instances += _place(members, name, names, places)
     links = _LinkNames()
     edges = list(_network_edges(fabric, between, links, places, layouts))
-    lines = ["infrastructure:", f"  name: {json.dumps(fabric.name)}"]
+    lines = [f"name: {json.dumps(fabric.name)}"]
     if fabric.description:
-        lines.append(f"  description: {json.dumps(fabric.description, ensure_ascii=False)}")
-    lines += ["  devices:" if devices else "  devices: []", *devices]
-    lines.append("  instances:")
+        lines.append(f"description: {json.dumps(fabric.description, ensure_ascii=False)}")
+    lines += ["devices:" if devices else "devices: []", *devices]
+    lines.append("instances:")
     for instance, device, total in instances:
-        lines.append(f"  - {{name: {instance}, device: {device}, count: {total}}}")
-    lines += links.lines("  ")
-    lines += ["  edges:" if edges else "  edges: []", *edges]
+        lines.append(f"- {{name: {instance}, device: {device}, count: {total}}}")
+    lines += links.lines("")
+    lines += ["edges:" if edges else "edges: []", *edges]
     return "\n".join(lines) + "\n"
 
 
@@ -197,12 +197,12 @@ def _place(
 def _host_device(name: str, kind: _HostType, layout: Mapping[str, Numbered]) -> list[str]:
     links = _LinkNames()
     edges = [
-        f"    - {{ep1: {{component: {_at(layout[edge.a])}}}, ep2: {{component: {_at(layout[edge.b])}}},"
+        f"  - {{ep1: {{component: {_at(layout[edge.a])}}}, ep2: {{component: {_at(layout[edge.b])}}},"
         f" scheme: one2one, link: {links.name(edge.kind)}}}"
         for edge in kind.edges
     ]
     counts = Counter(place.name for place in layout.values())
-    lines = [f"  - name: {name}", "    components:"]
+    lines = [f"- name: {name}", "  components:"]
     done: set[str] = set()
     for local, choice, description in kind.devices:
         component = layout[local].name
@@ -210,32 +210,32 @@ def _host_device(name: str, kind: _HostType, layout: Mapping[str, Numbered]) -> 
             continue
         done.add(component)
         lines += _component(component, choice, counts[component], description)
-    return [*lines, *links.lines("    "), "    edges:" if edges else "    edges: []", *edges]
+    return [*lines, *links.lines("  "), "  edges:" if edges else "  edges: []", *edges]
 
 
 def _component(name: str, choice: str, count: int, description: str = "") -> Iterator[str]:
-    yield f"    - name: {name}"
+    yield f"  - name: {name}"
     if description:
-        yield f"      description: {json.dumps(description, ensure_ascii=False)}"
-    yield f"      count: {count}"
+        yield f"    description: {json.dumps(description, ensure_ascii=False)}"
+    yield f"    count: {count}"
     if choice in ("xpu", "cpu", "nic", "port"):
-        yield f"      choice: {choice}"
+        yield f"    choice: {choice}"
     else:
-        yield "      choice: custom"
-        yield f"      custom: {{type: {choice}}}"
+        yield "    choice: custom"
+        yield f"    custom: {{type: {choice}}}"
 
 
 def _switch_device(name: str, kind: str, ports: int) -> list[str]:
-    lines = [f"  - name: {name}", "    components:", *_component("asic", kind, 1)]
+    lines = [f"- name: {name}", "  components:", *_component("asic", kind, 1)]
     if not ports:
-        return [*lines, "    links: []", "    edges: []"]
+        return [*lines, "  links: []", "  edges: []"]
     return [
         *lines,
         *_component("port", "port", ports),
-        "    links:",
-        "    - name: internal",
-        "    edges:",
-        "    - {ep1: {component: asic}, ep2: {component: port}, scheme: many2many, link: internal}",
+        "  links:",
+        "  - name: internal",
+        "  edges:",
+        "  - {ep1: {component: asic}, ep2: {component: port}, scheme: many2many, link: internal}",
     ]
 
 
@@ -259,7 +259,7 @@ def _network_edges(
 
     for edge in between:
         a, b = end(edge.a), end(edge.b)
-        yield f"  - {{ep1: {a}, ep2: {b}, scheme: one2one, link: {links.name(edge.kind)}}}"
+        yield f"- {{ep1: {a}, ep2: {b}, scheme: one2one, link: {links.name(edge.kind)}}}"
 
 
 def _at(place: Numbered) -> str:

@@ -78,7 +78,7 @@ def test_rail_fabrics_come_back(
 
 def test_equal_hosts_share_a_template_and_parallel_links_an_edge() -> None:
     text = infragraph(rails(units=1, hosts=3, gpus=2))
-    data = yaml.safe_load(text)["infrastructure"]
+    data = yaml.safe_load(text)
     host = next(d for d in data["devices"] if d["name"] == "host-type-1")
     assert [(c["name"], c["count"], c["choice"]) for c in host["components"]] == [
         ("nvswitch0", 1, "custom"),
