@@ -41,7 +41,11 @@ def oversubscription_mismatch(fabric: Fabric) -> list[Finding]:
     """Leaves whose live down : up is worse than declared for their network, or, where nothing is declared,
     than that of most leaves (and than 1:1).
     """
-    leaves = [c for c in leaf_capacities(fabric) if c.down.links and c.nominal_up.links]
+    leaves = [
+        leaf
+        for leaf in leaf_capacities(fabric)
+        if leaf.down.links and leaf.nominal_up.links and _is_cabling(fabric, leaf)
+    ]
     worse: list[tuple[float, Line]] = []
     by_fault = True
     for role, group in _by_role(fabric, leaves).items():
@@ -77,6 +81,11 @@ def _by_role(fabric: Fabric, leaves: Iterable[SwitchCapacity]) -> dict[str, list
     for leaf in leaves:
         groups[fabric.device(leaf.name).role or "compute"].append(leaf)
     return groups
+
+
+def _is_cabling(fabric: Fabric, leaf: SwitchCapacity) -> bool:
+    """Whether the leaf's links are cables: a Slurm file's tree says who is near whom, not how many."""
+    return any(k.link_class != "network" for k in fabric.links_from(leaf.name))
 
 
 def _usual_ratio(leaves: Iterable[SwitchCapacity]) -> float | None:
@@ -144,7 +153,9 @@ def _lines(fabric: Fabric) -> Iterator[Line]:
             measured.append((hosts, device, measure))
         for hosts, device, measure in measured:
             norm = usual(groups[device.model, device.role])
-            if norm is not None and _less(measure, norm):
+            # No PCIe link at all: the source does not say where the card is.
+            described = measure[1] or classes is not _PCIE
+            if norm is not None and described and _less(measure, norm):
                 text = (
                     f"{what} {_text(measure)}; most {device.model or kind + 's'} have {_text(norm)}"
                 )

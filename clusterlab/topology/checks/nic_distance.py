@@ -65,7 +65,9 @@ def _line(shape: HostShape, gpu: str, distance: int, nics: tuple[str, ...], norm
 
 
 def nearest_nics(shape: HostShape) -> dict[str, Nearest]:
-    """For each GPU of a host its nearest compute NICs; nothing where the host has none or no PCI paths."""
+    """For each GPU of a host its nearest compute NICs; nothing where the host has none, and no GPU of which
+    the source does not say where it is.
+    """
     nics = {d.name for d in of_kind(shape.devices, "nic") if d.role in (None, "compute")}
     kinds = {d.name: d for d in shape.devices}
     ahead: defaultdict[str, list[str]] = defaultdict(list)
@@ -74,8 +76,11 @@ def nearest_nics(shape: HostShape) -> dict[str, Nearest]:
             ahead[link.src].append(link.dst)
     if not nics or not any(nic in ahead for nic in nics):
         return {}
+    placed = {link.src for link in shape.links if link.link_class in _CLASSES}
     return {
-        gpu.name: _nearest(gpu.name, nics, kinds, ahead) for gpu in of_kind(shape.devices, "gpu")
+        gpu.name: _nearest(gpu.name, nics, kinds, ahead)
+        for gpu in of_kind(shape.devices, "gpu")
+        if gpu.name in placed
     }
 
 

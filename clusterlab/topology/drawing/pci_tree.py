@@ -50,7 +50,7 @@ def pci_tree(shape: HostShape) -> Tree:
     if ends > _FOLD_ABOVE:
         cells |= _folded(shape, children)
     builder = _Builder(children, cells, _order(devices, parent))
-    roots = sorted(children[None], key=builder.order.__getitem__)
+    roots = sorted((d for d in children[None] if cells[d.name]), key=builder.order.__getitem__)
     for root in roots:
         builder.place(root)
     return Tree(

@@ -76,9 +76,19 @@ class _PodDrawing(Rows):
             upper = self.spine_row(self.spine_folds, self.spines, y)
             y += TIER
         lower, bottom = self.unit_row(y)
+        said = 0.0
         if upper:
-            self.joined(self.found.values(), lower, upper, 2.0 + SPINE_HEIGHT + 34)
-        return Panel(self.width, bottom, self.layers.marks())
+            said = self.joined(self.found.values(), lower, upper, 2.0 + SPINE_HEIGHT + 34)
+        said = self.unit_caption(max(y + 20, said + 10))
+        return Panel(self.width, max(bottom, said), self.layers.marks())
+
+    def unit_caption(self, y: float) -> float:
+        """What joins nodes and leaves within a unit; gives where the words end."""
+        found = [
+            b for unit in self.units.values() if (b := self.single.get((hosts_of(unit), unit.name)))
+        ]
+        says = f"nodes to leaves of a {self.noun}: {_ranged(found)}" if found else ""
+        return captioned(self.layers, says, 0, y, LABELS - 14)
 
     def unit_row(self, y: float) -> tuple[dict[str, tuple[float, float]], float]:
         """A box for each unit or fold of units; gives where its lines up begin, and the bottom."""
@@ -101,12 +111,6 @@ class _PodDrawing(Rows):
                 at = y + head + 14 + 15 * i
                 self.layers.boxes.append(_centred(x + width / 2, at, text, css))
             self.leaf_strip(self.units[fold.key], x + 6, y + 8, width - 12)
-        units = [self.units[name] for fold in self.unit_folds for name in fold.members]
-        inside = [
-            self.single[hosts_of(u), u.name] for u in units if (hosts_of(u), u.name) in self.single
-        ]
-        says = f"nodes to leaves of a {self.noun}: {_ranged(inside)}" if inside else ""
-        captioned(self.layers, says, 0, y + 20, LABELS - 14)
         return place, y + height
 
     def leaf_strip(self, unit: Unit, x: float, y: float, width: float) -> None:

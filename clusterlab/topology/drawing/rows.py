@@ -113,15 +113,18 @@ class Rows:
         lower: dict[str, tuple[float, float]],
         upper: dict[str, tuple[float, float]],
         caption_y: float,
-    ) -> None:
-        """Lines from each lower box's top to each upper box's bottom; the caption says what one is."""
+    ) -> float:
+        """Lines from each lower box's top to each upper box's bottom; the caption says what one is.
+
+        Gives where the caption ends.
+        """
         drawn = [b for b in found if b.low in lower and b.high in upper]
         for b in sorted(drawn, key=lambda b: b.bad > 0):
             (x1, y1), (x2, y2) = lower[b.low], upper[b.high]
             self.layers.lines.append(bundle_stroke(b, x1, y1, x2, y2))
             if b.bad:
                 bundle_fault(self.layers, b, x1 + (x2 - x1) * 0.2, y1 + (y2 - y1) * 0.2)
-        captioned(self.layers, usual_text(drawn), 0, caption_y, LABELS - 14)
+        return captioned(self.layers, usual_text(drawn), 0, caption_y, LABELS - 14)
 
     def spine_row(
         self, folds: Sequence[Fold], of: dict[str, SpineGroup], y: float

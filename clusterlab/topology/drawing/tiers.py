@@ -39,10 +39,12 @@ def first_fitting(texts: Iterable[str], width: float, size: int = SMALL_PX) -> s
     return next((text for text in texts if text_width(text, size) <= width), "")
 
 
-def captioned(layers: Layers, text: str, x: float, y: float, width: float) -> None:
-    """Words in short lines from ``x``, ``y`` on, no wider than ``width``."""
-    for i, piece in enumerate(wrapped(text, width, SMALL_PX) if width > 40 else []):
+def captioned(layers: Layers, text: str, x: float, y: float, width: float) -> float:
+    """Words in short lines from ``x``, ``y`` on, no wider than ``width``; gives where a next line may go."""
+    pieces = wrapped(text, width, SMALL_PX) if width > 40 else []
+    for i, piece in enumerate(pieces):
         layers.boxes.append(Text(x, y + i * (LINE_PX - 2), piece, "soft", "start", SMALL_PX))
+    return y + len(pieces) * (LINE_PX - 2)
 
 
 def boxed(

@@ -91,3 +91,14 @@ def test_a_bundle_goes_at_the_pace_of_its_worst_cable() -> None:
     assert finding.evidence == ("leaf0/spine0: of 2 cables 1 whole, 1 degraded, 0 down",)
     assert unequal_bundle(break_fabric(small(), ["leaf0/spine0:half"])) == []
     assert unequal_bundle(break_fabric(small(), ["leaf0/spine0#0"])) == []
+
+
+def test_a_tree_without_cables_has_no_ratio() -> None:
+    fabric = break_fabric(superpod(64, 8), [])
+    changes = {
+        (k.src, k.dst): [replace(k, link_class="network", GBps=None, wire_GBps=None)]
+        for k in fabric.network_links
+        if (k.src, k.dst) not in {("leaf3", "spine2"), ("spine2", "leaf3")}
+    }
+    tree = replace(fabric.with_links({**changes, ("leaf3", "spine2"): []}), oversubscription={})
+    assert oversubscription_mismatch(tree) == []

@@ -1,6 +1,7 @@
 import pytest
 
 from clusterlab.topology.breaking import break_fabric
+from clusterlab.topology.checks.capacity_mismatch import asymmetric_capacity
 from clusterlab.topology.checks.nic_distance import DISTANCES, nearest_nics, nic_distance
 from clusterlab.topology.fabric import Device, Fabric, Link
 from clusterlab.topology.shapes import host_shapes
@@ -77,3 +78,10 @@ def test_a_layout_that_puts_half_the_gpus_far_is_a_layout() -> None:
 def test_a_host_without_nics_has_no_distance() -> None:
     assert nic_distance(break_fabric(small(), ["n*/nic*"])) == []
     assert nic_distance(host("gpu-cpu0", kinds="gpu:gpu cpu0:cpu")) == []
+
+
+def test_a_gpu_whose_place_is_unknown_is_not_far() -> None:
+    kinds = "g0:gpu g1:gpu g2:gpu g3:gpu nic:nic sw:pcie_switch"
+    fabric = host("g0-sw", "g1-sw", "g2-sw", "nic-sw", kinds=kinds)
+    assert nic_distance(fabric) == []
+    assert asymmetric_capacity(fabric) == []
