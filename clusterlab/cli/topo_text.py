@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clusterlab.core.findings import Finding
 
 _SHOWN = 12
+_WORDS = {
+    "gpu": "GPU",
+    "cpu": "CPU",
+    "nic": "NIC",
+    "nvswitch": "NVSwitch",
+    "pcie switch": "PCIe switch",
+}
 
 if TYPE_CHECKING:
     from clusterlab.topology.damage import Damage
@@ -21,12 +28,59 @@ def summary_text(fabric: Fabric) -> str:
 
     data = summary(fabric)
     lines = [f"{data['name']}: {data['description']}" if data["description"] else data["name"]]
-    lines.append(f"  {data['hosts']:6d} hosts")
-    lines += [f"  {count:6d} {kind}" for kind, count in data["devices"].items()]
-    for link in data["links"]:
-        speed = "speed unknown" if link["GBps"] is None else f"{link['GBps']:g} GB/s each way"
-        lines.append(f"  {link['count']:6d} {link['class']} links, {speed}")
+    counts = [_counted(data["hosts"], "host")]
+    counts += [_counted(n, kind.replace("_", " ")) for kind, n in data["devices"].items()]
+    counts += [_counted(data[word], word[:-1]) for word in ("rails", "planes") if data[word]]
+    lines.append("  " + ", ".join(counts))
+    lines += [f"  {k['count']:7d} {k['class']:8s} {_speed(k)}" for k in data["links"]]
+    lines += ["  " + _tier(tier) for tier in data["tiers"]]
+    ratio = data["oversubscription"]
+    if ratio["live"] is not None:
+        worst = f", {ratio['worst_leaf']} the worst" if ratio["live"] != ratio["nominal"] else ""
+        lines.append(
+            f"  oversubscription of the leaves, down : up: {ratio['live']:.3g} live{worst}, "
+            f"{ratio['nominal']:.3g} as wired"
+        )
+    per_gpu = data["per_gpu"]
+    if per_gpu["scale_up_GBps"] or per_gpu["scale_out_GBps"]:
+        lines.append(
+            f"  per GPU: {_rate(per_gpu['scale_up_GBps'])} inside its domain, "
+            f"{_rate(per_gpu['scale_out_GBps'])} to the network"
+        )
+    down = {word: n for word, n in data["down"].items() if n}
+    if down:
+        lines.append("  down or degraded: " + ", ".join(f"{n} {w}" for w, n in down.items()))
+    said = {severity: n for severity, n in data["findings"].items() if severity != "info"}
+    if said:
+        found = ", ".join(_counted(n, severity) for severity, n in said.items())
+        lines.append(f"  {found}: clusterlab topo check says which")
     return "\n".join(lines)
+
+
+def _counted(count: int, word: str) -> str:
+    shown = _WORDS.get(word, word)
+    if count != 1:
+        shown = "leaves" if word == "leaf" else shown + ("es" if shown.endswith("ch") else "s")
+    return f"{count} {shown}"
+
+
+def _speed(link: dict[str, Any]) -> str:
+    if link["GBps"] is not None:
+        return f"{link['GBps']:g} GB/s each way"
+    if link.get("wire_GBps") is not None:
+        return f"{link['wire_GBps']:g} GB/s on the wire each way"
+    return "speed unknown"
+
+
+def _rate(rate: float | None) -> str:
+    return "unknown" if rate is None else f"{rate:g} GB/s"
+
+
+def _tier(tier: dict[str, Any]) -> str:
+    live, cables = tier["live_cables_down"], tier["cables_down"]
+    shown = f"{live} of {cables}" if live != cables else f"{cables}"
+    role = "" if tier["role"] in (None, "compute") else f"{tier['role']} "
+    return f"{_counted(tier['switches'], role + tier['kind'])}: {shown} cables down"
 
 
 def damage_text(damage: Damage) -> str:

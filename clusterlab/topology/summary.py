@@ -18,7 +18,7 @@ _COMPUTE = (None, "compute")
 
 
 def summary(fabric: Fabric) -> dict[str, Any]:
-    """Plain data. Every GB/s is usable and per direction; null where a rate is unknown.
+    """Plain data. Every GB/s is per direction and, but for ``wire_GBps``, usable; null where unknown.
 
     ``devices`` by kind; ``links`` by class and rate, a link once for its two directions and
     ``multiplicity`` times where links run in parallel; ``rails`` and ``planes`` as marked; ``tiers`` of
@@ -54,18 +54,18 @@ def _devices(fabric: Fabric) -> dict[str, int]:
 
 
 def _links(fabric: Fabric) -> list[dict[str, Any]]:
-    cables: Counter[tuple[str, float | None]] = Counter()
-    seen: Counter[tuple[str, str, str, str, float | None]] = Counter()
+    cables: Counter[tuple[str, float | None, float | None]] = Counter()
+    seen: Counter[tuple[str, str, str, str, float | None, float | None]] = Counter()
     for link, times, host in counted_links(fabric):
-        kind = (link.link_class, link.GBps)
+        kind = (link.link_class, link.GBps, link.wire_GBps)
         seen[host, link.src, link.dst, *kind] += link.multiplicity
         # The way back of a cable that was counted on its way out adds nothing.
         there, back = seen[host, link.src, link.dst, *kind], seen[host, link.dst, link.src, *kind]
         if link.src == link.dst or there > back:
             cables[kind] += link.multiplicity * times
     return [
-        {"class": link_class, "count": count, "GBps": rate}
-        for (link_class, rate), count in cables.items()
+        {"class": link_class, "count": count, "GBps": rate, "wire_GBps": wire}
+        for (link_class, rate, wire), count in cables.items()
     ]
 
 

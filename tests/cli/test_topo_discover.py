@@ -18,7 +18,6 @@ def discover(*words: str) -> subprocess.CompletedProcess[str]:
 def test_it_prints_what_this_machine_has_and_what_could_not_be_seen() -> None:
     done = discover("--matrix")
     assert done.returncode == 0, done.stderr
-    assert "cpu" in done.stdout
     assert "CPU Affinity" in done.stdout
 
 

@@ -30,8 +30,8 @@ def test_a_cable_counts_once_for_its_two_directions() -> None:
 
 def test_memory_and_unknown_rates_are_counted_too() -> None:
     links = summary(load_fabric("lab-2x4"))["links"]
-    assert {"class": "memory", "count": 4, "GBps": None} in links
-    assert {"class": "ethernet", "count": 2, "GBps": 0.0238} in links
+    assert {"class": "memory", "count": 4, "GBps": None, "wire_GBps": None} in links
+    assert {"class": "ethernet", "count": 2, "GBps": 0.0238, "wire_GBps": 0.025} in links
 
 
 def test_a_superpod_by_tier() -> None:
