@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from clusterlab.core.errors import UsageError
@@ -20,14 +20,10 @@ from clusterlab.formats.infragraph import parse_infragraph
 from clusterlab.formats.infragraph_model import Instance, LinkType
 from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
 from clusterlab.topology.importing.imported import Imported
-from clusterlab.topology.importing.infragraph_expand import (
-    Blueprint,
-    Cable,
-    Expanded,
-    Expansion,
-    Part,
-)
+from clusterlab.topology.importing.infragraph_blueprint import Blueprint, Cable, Expanded, Part
+from clusterlab.topology.importing.infragraph_expand import Expansion
 from clusterlab.topology.importing.infragraph_findings import findings_of, untrusted_links
+from clusterlab.topology.importing.infragraph_join import Joined, contract
 from clusterlab.topology.importing.infragraph_roles import (
     component_kind,
     is_management,
@@ -69,16 +65,6 @@ def read_infragraph(text: str, *, file: str) -> Imported:
     return Imported(KIND, fabric, findings_of(source, expanded.notes, used, file), facts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """A cable between two devices of the fabric, ``count`` times."""
-
-    a: str
-    b: str
-    link: LinkType
-    count: int
-
-
 class _Assembly:
     """Names parts as devices and joins what only passes links on."""
 
@@ -90,7 +76,7 @@ class _Assembly:
         self.device_of: dict[str, str | None] = {}
         """Of each part: its device, None for memory; a part that is not in here passes links on."""
 
-    def assemble(self) -> tuple[dict[str, Device], list[_Joined]]:
+    def assemble(self) -> tuple[dict[str, Device], list[Joined]]:
         """Devices by name and the cables between them."""
         cables = list(self.expanded.cables)
         for instance, blueprint in self.expanded.instances:
@@ -99,7 +85,7 @@ class _Assembly:
                 self._stamp(instance, i, blueprint, classes)
                 prefix = f"{instance.name}.{i}."
                 cables += [Cable(prefix + c.a, prefix + c.b, c.link) for c in blueprint.cables]
-        joined = _contract(cables, self.device_of)
+        joined = contract(cables, self.device_of)
         self._home_nics(joined)
         renamed = self._into_hosts()
         joined = [replace(j, a=renamed.get(j.a, j.a), b=renamed.get(j.b, j.b)) for j in joined]
@@ -166,7 +152,7 @@ class _Assembly:
             )
         self.devices[device.name] = device
 
-    def _home_nics(self, joined: Iterable[_Joined]) -> None:
+    def _home_nics(self, joined: Iterable[Joined]) -> None:
         """A NIC that is an instance of its own belongs to the host whose part it hangs on."""
         for cable in joined:
             for one, other in ((cable.a, cable.b), (cable.b, cable.a)):
@@ -187,7 +173,7 @@ class _Assembly:
         }
         return renamed
 
-    def _tiers(self, joined: Iterable[_Joined]) -> None:
+    def _tiers(self, joined: Iterable[Joined]) -> None:
         """Leaf, spine or core by the distance of a switch from the nearest host."""
         switches = {name for name, d in self.devices.items() if d.kind in _TIERS}
         near: defaultdict[str, list[str]] = defaultdict(list)
@@ -231,74 +217,12 @@ def _classes_by_part(blueprint: Blueprint) -> dict[str, set[str]]:
     return classes
 
 
-def _contract(cables: Iterable[Cable], device_of: Mapping[str, str | None]) -> list[_Joined]:
-    """Cables between devices. A part that passes links on joins its two cables, at the rate of the slower;
-    one with fewer or more than two joins nothing.
-    """
-    direct: Counter[tuple[str, str, LinkType]] = Counter()
-    through: _Through = defaultdict(list)
-    for cable in cables:
-        for one, other in ((cable.a, cable.b), (cable.b, cable.a)):
-            if one not in device_of:
-                through[one].append((other, cable.link))
-        if cable.a in device_of and cable.b in device_of:
-            _count(direct, device_of[cable.a], device_of[cable.b], cable.link)
-    seen: set[str] = set()
-    for start in through:
-        if start in seen or len(through[start]) != 2:
-            continue
-        chain = _Chain(start, through, device_of)
-        seen |= chain.parts
-        if chain.ends[0] and chain.ends[1]:
-            _count(direct, chain.ends[0], chain.ends[1], _slower(chain.links))
-    return [_Joined(a, b, link, count) for (a, b, link), count in direct.items()]
-
-
-_Through = defaultdict[str, list[tuple[str, LinkType]]]
-
-
-class _Chain:
-    """Parts in a row that pass links on: the devices at both ends (None: it ends or forks) and its links."""
-
-    def __init__(self, start: str, through: _Through, device_of: Mapping[str, str | None]) -> None:
-        self.through, self.device_of = through, device_of
-        self.parts = {start}
-        self.links: list[LinkType] = []
-        self.ends = [self._walk(start, here, link) for here, link in through[start]]
-
-    def _walk(self, before: str, here: str, link: LinkType) -> str | None:
-        through, device_of = self.through, self.device_of
-        self.links.append(link)
-        while here not in device_of:
-            onward = [(name, next_link) for name, next_link in through[here] if name != before]
-            if here in self.parts or len(through[here]) != 2 or len(onward) != 1:
-                return None
-            self.parts.add(here)
-            before, here = here, onward[0][0]
-            self.links.append(onward[0][1])
-        return device_of[here]
-
-
-def _count(
-    found: Counter[tuple[str, str, LinkType]], a: str | None, b: str | None, link: LinkType
-) -> None:
-    if a is not None and b is not None and a != b:
-        key = (b, a, link) if (b, a, link) in found else (a, b, link)
-        found[key] += 1
-
-
-def _slower(links: list[LinkType]) -> LinkType:
-    """The slowest of known rates; the first where none is known."""
-    known = [link for link in links if link.GBps is not None]
-    return min(known, key=lambda link: link.GBps or 0.0) if known else links[0]
-
-
 def _each(GBps: float | None, parallel: int) -> float | None:
     return None if GBps is None else round(GBps / parallel, 9)
 
 
 def _both_ways(
-    cable: _Joined, devices: Mapping[str, Device], untrusted: frozenset[LinkType]
+    cable: Joined, devices: Mapping[str, Device], untrusted: frozenset[LinkType]
 ) -> list[Link]:
     a, b = devices[cable.a], devices[cable.b]
     parallel = _PARALLEL.match(cable.link.description)

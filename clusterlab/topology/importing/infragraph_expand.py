@@ -6,8 +6,7 @@ devices; a switch or NIC becomes one device with all its parts; ports, slots and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.infragraph_model import (
@@ -19,8 +18,20 @@ from clusterlab.formats.infragraph_model import (
     LinkType,
     Template,
 )
+from clusterlab.topology.importing.infragraph_blueprint import (
+    Blueprint,
+    Cable,
+    Expanded,
+    Notes,
+    Part,
+    Used,
+    nested_parts,
+    pairs,
+    unpacked,
+    used_components,
+    used_instances,
+)
 from clusterlab.topology.importing.infragraph_roles import (
-    DeviceRole,
     has_gpu,
     role_by_name,
     template_role,
@@ -31,61 +42,6 @@ MAX_CABLES = 2_000_000
 _MAX_NESTING = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One component, by its path in the device (``xpu.0``, ``cx5.1.port.0``).
-
-    ``owner`` is the role of the nested device it is a part of and ``owner_path`` that device's path; for a
-    component of the device itself both are empty.
-    """
-
-    path: str
-    component: Component
-    owner: DeviceRole | None = None
-    owner_path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Cable:
-    """One edge between two parts; in a stamped device names are ``instance.index.path``."""
-
-    a: str
-    b: str
-    link: LinkType
-
-
-@dataclass(frozen=True)
-class Blueprint:
-    """A template, expanded."""
-
-    role: DeviceRole
-    parts: dict[str, Part]
-    cables: tuple[Cable, ...]
-    counts: dict[str, int]
-
-
-@dataclass
-class Notes:
-    """What the file left out and was filled in, for findings."""
-
-    inferred: list[str] = field(default_factory=list)
-    undefined: list[str] = field(default_factory=list)
-    undeclared: list[str] = field(default_factory=list)
-    beyond: list[str] = field(default_factory=list)
-    unequal: list[str] = field(default_factory=list)
-    unknown_links: set[str] = field(default_factory=set)
-    only_templates: bool = False
-
-
-@dataclass(frozen=True)
-class Expanded:
-    """All instances with their blueprints, and the cables between them."""
-
-    instances: tuple[tuple[Instance, Blueprint], ...]
-    cables: tuple[Cable, ...]
-    notes: Notes
-
-
 class Expansion:
     """Expands one file. Raises UsageError for what is absurdly large or nested in itself."""
 
@@ -93,7 +49,7 @@ class Expansion:
         self.source = source
         self.file = file
         self.notes = Notes()
-        self.templates = {t.name: _unpacked(t) for t in source.templates}
+        self.templates = {t.name: unpacked(t) for t in source.templates}
         self.composed = {
             c.name for t in source.templates for c in t.components if c.name in self.templates
         }
@@ -103,7 +59,7 @@ class Expansion:
 
     def run(self) -> Expanded:
         """The whole file."""
-        used = _used(e for edge in self.source.edges for e in (edge.a, edge.b))
+        used = used_instances(e for edge in self.source.edges for e in (edge.a, edge.b))
         declared = list(self.source.instances)
         known = {i.name for i in declared}
         declared += [
@@ -151,7 +107,7 @@ class Expansion:
         ]
         return Instance(name, fitting[0] if len(fitting) == 1 else name, None)
 
-    def _instance(self, instance: Instance, used: _Used | None) -> tuple[Instance, Blueprint]:
+    def _instance(self, instance: Instance, used: Used | None) -> tuple[Instance, Blueprint]:
         count = instance.count
         if count is None:
             count = used.most + 1 if used else 1
@@ -199,7 +155,7 @@ class Expansion:
                     parts[path] = Part(path, component)
                     continue
                 self._limit(len(parts) + len(inner.parts), MAX_PARTS, "components")
-                parts |= _nested_parts(path, inner)
+                parts |= nested_parts(path, inner)
                 cables += [Cable(f"{path}.{c.a}", f"{path}.{c.b}", c.link) for c in inner.cables]
         links = {link.name: link for link in template.links}
         for edge in template.edges:
@@ -212,7 +168,7 @@ class Expansion:
 
     def _counts(self, template: Template, used: Mapping[str, int]) -> dict[str, int]:
         """Components of each name: as written, else as many as edges name."""
-        inner = _used_components(e for edge in template.edges for e in (edge.a, edge.b))
+        inner = used_components(e for edge in template.edges for e in (edge.a, edge.b))
         counts = {}
         for c in template.components:
             if c.count is None:
@@ -254,7 +210,7 @@ class Expansion:
         if edge.scheme == "one2one" and len(a) != len(b):
             self.notes.unequal.append(f"{edge.where}: {len(a)} to {len(b)} one by one")
         seen: set[tuple[str, str]] = set()
-        for x, y in _pairs(edge, a, b):
+        for x, y in pairs(edge, a, b):
             if x != y and (x, y) not in seen and (y, x) not in seen:
                 seen.add((x, y))
                 self.cable_count += 1
@@ -283,81 +239,3 @@ class Expansion:
         self._limit(self.cable_count + len(chosen) * len(known), MAX_CABLES, "ends of edges")
         for i in chosen:
             yield from (f"{instance.name}.{i}.{path}" for path in known)
-
-
-def _unpacked(template: Template) -> Template:
-    """Components nested in another stand for it: an edge to the package is one to its part of that type."""
-    packages = {c.within for c in template.components if c.within is not None}
-    if not packages:
-        return template
-    stands_for = {
-        package.name: part.name
-        for package in template.components
-        for part in reversed(template.components)
-        if package.name in packages
-        and part.within == package.name
-        and part.choice == package.choice
-        and part.count == package.count
-    }
-    kept = tuple(
-        c for c in template.components if c.name not in packages or c.name not in stands_for
-    )
-
-    def renamed(end: EdgeEnd) -> EdgeEnd:
-        first = end.path[0]
-        name = stands_for.get(first.name, first.name)
-        return replace(end, path=(replace(first, name=name), *end.path[1:]))
-
-    edges = tuple(replace(e, a=renamed(e.a), b=renamed(e.b)) for e in template.edges)
-    return replace(template, components=kept, edges=edges)
-
-
-@dataclass
-class _Used:
-    """What edges name of one instance: its highest index, and each component's."""
-
-    most: int = 0
-    components: dict[str, int] = field(default_factory=dict)
-
-
-def _used(ends: Iterable[EdgeEnd]) -> dict[str, _Used]:
-    found: dict[str, _Used] = {}
-    for end in ends:
-        if end.instance is None:
-            continue
-        used = found.setdefault(end.instance.name, _Used())
-        used.most = max(used.most, end.instance.most)
-        first = end.path[0]
-        most = used.components.get(first.name, 0)
-        used.components[first.name] = max(most, first.most)
-    return found
-
-
-def _used_components(ends: Iterable[EdgeEnd]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for end in ends:
-        first = end.path[0]
-        found[first.name] = max(found.get(first.name, 0), first.most)
-    return found
-
-
-def _nested_parts(path: str, inner: Blueprint) -> dict[str, Part]:
-    return {
-        f"{path}.{name}": Part(
-            f"{path}.{name}",
-            part.component,
-            part.owner or inner.role,
-            f"{path}.{part.owner_path}".rstrip("."),
-        )
-        for name, part in inner.parts.items()
-    }
-
-
-def _pairs(edge: Edge, a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if edge.scheme == "many2many":
-        yield from ((x, y) for x in a for y in b)
-    elif edge.scheme == "one2one":
-        yield from zip(a, b, strict=False)
-    else:
-        members = list(dict.fromkeys([*a, *b]))
-        yield from zip(members, [*members[1:], *members[:1]], strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.infragraph_model import Infrastructure, LinkType
-from clusterlab.topology.importing.infragraph_expand import Notes
+from clusterlab.topology.importing.infragraph_blueprint import Notes
 from clusterlab.topology.importing.infragraph_roles import named_class
 
 _SHOWN = 8
