@@ -89,7 +89,7 @@ def usual_text(found: Iterable[Bundle]) -> str:
         return f"each line: {next(iter(counts))}"
     common = counts.most_common(3)
     more = f"; {len(counts) - 3} other kinds" if len(counts) > 3 else ""
-    return "; ".join(f"{count} lines: {text}" for text, count in common) + more
+    return "; ".join(f"{plural(count, 'line')}: {text}" for text, count in common) + more
 
 
 def tier_links(fabric: Fabric) -> list[Link]:

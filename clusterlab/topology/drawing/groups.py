@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.faults import natural
 from clusterlab.topology.shapes import host_shapes
 
 _COMPUTE = (None, "compute")
@@ -144,12 +145,17 @@ def _units(fabric: Fabric, leaves: list[Device]) -> list[Unit]:
     return [
         Unit(
             name=f"unit {i}",
-            hosts=tuple(hosts[root]),
+            hosts=tuple(sorted(hosts[root], key=natural)),
             gpus=sum(gpus[host] for host in hosts[root]),
-            leaves=tuple(of_leaf.get(root, ())),
+            leaves=tuple(sorted(of_leaf.get(root, ()), key=_place)),
         )
         for i, root in enumerate(roots)
     ]
+
+
+def _place(leaf: Device) -> tuple[object, ...]:
+    """By rail, plane and name; those without a rail last."""
+    return (leaf.rail is None, leaf.rail or 0, leaf.plane or 0, natural(leaf.name))
 
 
 def _spine_groups(

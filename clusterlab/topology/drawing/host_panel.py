@@ -12,6 +12,7 @@ from clusterlab.topology.drawing.host_words import (
     link_classes,
     once,
     second_line,
+    shorter,
 )
 from clusterlab.topology.drawing.marks import (
     LINE_PX,
@@ -126,7 +127,8 @@ class _Drawing:
             size = SMALL_PX if not wide else 12
             base = y + (16 if len(words) == 1 and height == _BOX_HEIGHT else 15 + i * 15)
             css = "label" if i == 0 else "soft"
-            marks.append(Text(x, base, fitted(line, width - 4, size), css, "middle", size))
+            text = first_fitting(shorter(line), width - 4, size) or fitted(line, width - 4, size)
+            marks.append(Text(x, base, text, css, "middle", size))
         if d.kind == "nic" and d.rail is not None and len(cell) == 1:
             foot = y + height - 1.5
             marks.append(

@@ -78,3 +78,13 @@ def about_device(d: Device) -> str:
         None if d.numa is None else f"NUMA {d.numa}",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def shorter(text: str) -> list[str]:
+    """``text`` and shorter ways to say it."""
+    found = [text]
+    for word, short in (("host_bridge", "bridge"), ("pcie_switch", "switch"), ("NUMA ", "N")):
+        if word in text:
+            found.append(text.replace(word, short))
+            found.append(text.replace(word, short[0]))
+    return found

@@ -28,7 +28,7 @@ from clusterlab.topology.drawing.pods_panel import pod_panel
 from clusterlab.topology.drawing.rails_panel import fits, of_unit, rails_panel, whole
 from clusterlab.topology.drawing.rows import fault_counts
 from clusterlab.topology.drawing.words import GBps_text, cables, plural, whole_GBps
-from clusterlab.topology.fabric import DEVICE_KINDS, Fabric
+from clusterlab.topology.fabric import DEVICE_KINDS, SWITCH_KINDS, Fabric
 from clusterlab.topology.faults import find_faults
 from clusterlab.topology.shapes import HostShape, host_shapes
 
@@ -47,7 +47,6 @@ _KIND_NAMES = {
     "host_bridge": "host bridge",
     "cpu": "CPU",
     "nic": "NIC",
-    "host": "host",
     "leaf": "leaf",
     "spine": "spine",
     "core": "core",
@@ -81,7 +80,7 @@ def _header(fabric: Fabric) -> Panel:
 def _counts(fabric: Fabric) -> str:
     """``31 nodes, 248 GPUs, 8 leaves, …``."""
     counts = {kind: len(fabric.of_kind(kind)) for kind in DEVICE_KINDS}  # type: ignore[arg-type]
-    shown = [plural(n, _KIND_NAMES[kind]) for kind, n in counts.items() if n]
+    shown = [plural(counts[kind], name) for kind, name in _KIND_NAMES.items() if counts[kind]]
     return (
         ", ".join([plural(len(fabric.hosts), "node"), *shown]) if fabric.hosts else ", ".join(shown)
     )
@@ -95,7 +94,8 @@ def _titled(title: str, panel: Panel) -> Panel:
 def _network(fabric: Fabric) -> Iterator[Panel]:
     """The network whole where it fits, else from far to near."""
     part = whole(fabric)
-    if not fabric.network_devices and len(fabric.hosts) < 2:
+    switches = [d for d in fabric.network_devices if d.kind in (*SWITCH_KINDS, "nvswitch")]
+    if not switches and len(fabric.hosts) < 2:
         return
     if fits(part):
         gpus = {len(fabric.on_host(host, "gpu")) for host in fabric.hosts}

@@ -250,7 +250,7 @@ class _Drawing:
         )
         says = [plural(len(self.part.hosts), "node"), words, f"{prefix}…" if prefix else "", dots]
         text = " · ".join(filter(None, says))
-        text = text.replace("each line:", "each dot:").replace(" lines:", " dots:")
+        text = text.replace("each line:", "each dot:").replace(" line", " dot")
         captioned(self.layers, text, 0, y + 12, self.labels - 14)
 
     def taps(self, column: _Column, x: float, y: float, bus: dict[str, float]) -> None:

@@ -12,7 +12,7 @@ from defusedxml import ElementTree
 from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.design import list_designs, load_fabric
 from clusterlab.topology.drawing.layout import picture
-from clusterlab.topology.drawing.marks import Text, text_width
+from clusterlab.topology.drawing.marks import Panel, Text, text_width
 from clusterlab.topology.drawing.svg import fabric_svg
 from clusterlab.topology.fabric import Device, Fabric, Link
 from tests.topology.clusters import small, superpod
@@ -39,7 +39,10 @@ def shown(mark: Text) -> tuple[float, float, float, float]:
 
 
 def overlapping(fabric: Fabric) -> list[tuple[str, str]]:
-    panel, _ = picture(fabric)
+    return overlaps(picture(fabric)[0])
+
+
+def overlaps(panel: Panel) -> list[tuple[str, str]]:
     texts = [(m.text, shown(m)) for m in panel.marks if isinstance(m, Text) and m.text]
     return [
         (a, b)
@@ -51,16 +54,15 @@ def overlapping(fabric: Fabric) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", [n for n in list_designs() if n != "host"])
 def test_every_design_is_drawn_within_bounds_and_no_text_runs_into_another(name: str) -> None:
     fabric = load_fabric(name)
-    root = parsed(fabric)
-    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    panel, _ = picture(fabric)
+    width, height = panel.width, panel.height
     assert width <= WIDEST
     assert height <= 2 * WIDEST
-    panel, _ = picture(fabric)
     for mark in panel.marks:
         if isinstance(mark, Text):
             left, top, right, bottom = shown(mark)
             assert left >= 0 and top >= 0 and right <= width + 1 and bottom <= height, mark
-    assert overlapping(fabric) == []
+    assert overlaps(panel) == []
 
 
 def test_the_picture_is_the_same_every_time_and_fetches_nothing() -> None:
