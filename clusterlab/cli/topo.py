@@ -30,7 +30,7 @@ def list_fabrics(
     ] = False,
 ) -> None:
     """Print the designs that travel with clusterlab."""
-    from clusterlab.topology.design import described_designs
+    from clusterlab.topology.design.load import described_designs
 
     designs = described_designs()
     if as_json:

@@ -49,8 +49,8 @@ def break_it(
 ) -> None:
     """Take links, NICs, cages, switches, planes or hosts down, or degrade them; say what that cost."""
     from clusterlab.cli.topo_text import damage_text, repair_text
-    from clusterlab.topology.breaking import break_fabric, broken_yaml
-    from clusterlab.topology.damage import damage
+    from clusterlab.topology.failures.breaking import break_fabric, broken_yaml
+    from clusterlab.topology.failures.damage import damage
     from clusterlab.topology.opening import open_fabric
 
     whole = open_fabric(fabric)
@@ -84,7 +84,7 @@ def _repair(whole: Fabric, broken: Fabric, policy: str, pairs: int) -> RepairRep
 
 def _base(fabric: str) -> str:
     """A design by its name, a file by its whole path: the broken one may lie anywhere."""
-    from clusterlab.topology.design import is_file
+    from clusterlab.topology.design.load import is_file
 
     return str(Path(fabric).resolve()) if is_file(fabric) else fabric
 

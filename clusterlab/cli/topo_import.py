@@ -42,9 +42,9 @@ def import_files(
     What each file is, is told from its content. Parts merge: a node, the network, Slurm's placement.
     """
     from clusterlab.cli.topo_text import findings_text, summary_text
+    from clusterlab.topology.design.saving import fabric_to_yaml
     from clusterlab.topology.importing.files import read_files
     from clusterlab.topology.importing.imported import NotAFabricError
-    from clusterlab.topology.saving import fabric_to_yaml
 
     try:
         imported = read_files(files, system=system)

@@ -17,8 +17,8 @@ _WORDS = {
 }
 
 if TYPE_CHECKING:
-    from clusterlab.topology.damage import Damage
     from clusterlab.topology.fabric import Fabric
+    from clusterlab.topology.failures.damage import Damage
     from clusterlab.topology.routing.repair import RepairReport
 
 
@@ -29,7 +29,9 @@ def summary_text(fabric: Fabric) -> str:
     data = summary(fabric)
     lines = [f"{data['name']}: {data['description']}" if data["description"] else data["name"]]
     counts = [_counted(data["hosts"], "host")]
-    counts += [_counted(n, kind.replace("_", " ")) for kind, n in data["devices"].items()]
+    counts += [
+        _counted(n, kind.replace("_", " ")) for kind, n in data["devices"].items() if kind != "host"
+    ]
     counts += [_counted(data[word], word[:-1]) for word in ("rails", "planes") if data[word]]
     lines.append("  " + ", ".join(counts))
     lines += [f"  {k['count']:7d} {k['class']:8s} {_speed(k)}" for k in data["links"]]

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from clusterlab.core.collectives import busbw_factor
 from clusterlab.cost.types import Bound
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import path_latency_us, route
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import Link
+from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import Crossing
 
 

@@ -17,12 +17,12 @@ from clusterlab.launch.join import arrive
 from clusterlab.launch.roll_call import Record, rank_words
 from clusterlab.records.files import write_atomic
 from clusterlab.runs.together import report_together
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.discover.facts import MachineFacts
 from clusterlab.topology.discover.facts_json import machine_from_json
 from clusterlab.topology.discover.join import join_machines
 from clusterlab.topology.discover.machine import read_machine
 from clusterlab.topology.importing.imported import Imported
-from clusterlab.topology.saving import fabric_to_yaml
 
 _BAD = (Severity.ERROR, Severity.FATAL)
 

@@ -26,7 +26,7 @@ from clusterlab.runs.bench import name_of, parse_corrupt, resolve, run_bench
 from clusterlab.runs.directory import announced
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.request import BenchRequest
-from clusterlab.topology.design import list_designs
+from clusterlab.topology.design.load import list_designs
 from clusterlab.topology.opening import open_fabric
 
 FOLDER = "submit"

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, DeviceKind, Link
 
 _TIER: dict[str, int] = {"gpu": 0, "nic": 0, "host": 0, "leaf": 1, "spine": 2, "core": 3}
 

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MOST_CORES = 1 << 20

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement
-from clusterlab.topology.design import list_designs, outline
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.design.load import list_designs, outline
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 
 _CHIP = re.compile(r"(?<![A-Za-z0-9])(MI\d{3}[A-Z]?|G?[ABHLV]\d{2,3}S?)(?![A-Za-z0-9])")
 

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 
 _HOPS = ("pcie_switch", "host_bridge", "cpu")
 _PCI_CLASSES = frozenset({"pcie", "upi"})

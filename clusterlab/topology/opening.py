@@ -13,10 +13,16 @@ from clusterlab.core.findings import Finding, most_severe_first
 from clusterlab.core.suggest import reject_unknown_keys
 from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.all_checks import check
-from clusterlab.topology.design import TOP_KEYS, fabric_from_yaml, is_file, load_fabric, read_design
+from clusterlab.topology.design.load import (
+    TOP_KEYS,
+    fabric_from_yaml,
+    is_file,
+    load_fabric,
+    read_design,
+)
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
 
 _BROKEN_KEYS = ("base", "digest", "broken")
 _MAX_BASES = 8

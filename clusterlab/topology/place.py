@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 
 
 def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = None) -> Placement:

@@ -8,8 +8,9 @@ from typing import Any
 
 from clusterlab.topology.capacity import Side, SwitchCapacity, switch_capacities
 from clusterlab.topology.checks.all_checks import check
-from clusterlab.topology.fabric import DEVICE_KINDS, SWITCH_KINDS, DeviceKind, Fabric, Link
-from clusterlab.topology.faults import find_faults, total
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import find_faults, total
+from clusterlab.topology.parts import DEVICE_KINDS, SWITCH_KINDS, DeviceKind, Link
 from clusterlab.topology.repeated import Repeated
 from clusterlab.topology.shapes import counted_links, host_shapes, of_kind
 
@@ -115,11 +116,15 @@ def _sum(sides: Iterable[Side]) -> float | None:
 
 
 def _oversubscription(fabric: Fabric) -> dict[str, Any]:
-    """Declared by role, and the worst leaf of the compute network as wired and as it is now."""
+    """Declared by role, and the worst leaf of the compute network as wired and as it is now.
+
+    No figure where links of class ``network`` only say which switch stands above which.
+    """
+    cables = any(link.link_class != "network" for link in fabric.network_links)
     leaves = [
         leaf
         for kind, role, switches in _by_tier(fabric)
-        if kind == "leaf" and role == "compute"
+        if kind == "leaf" and role == "compute" and cables
         for leaf in switches
         if leaf.down.links
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from clusterlab.topology.design import fabric_from_yaml
+from clusterlab.topology.design.load import fabric_from_yaml
 from clusterlab.topology.fabric import Fabric
 
 _SUPERPOD = """\

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 
 def line(*rates_GBps: float, latency_us: float | None = 1.0) -> Fabric:

@@ -10,8 +10,9 @@ from clusterlab.topology.capacity import (
     switch_capacities,
     worst_leaf,
 )
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 
 def network(uplinks: dict[str, int], hosts: int = 4, *, health: float = 1.0) -> Fabric:

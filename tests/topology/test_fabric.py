@@ -1,8 +1,9 @@
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link, to_networkx
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric, to_networkx
+from clusterlab.topology.parts import Device, Link
 from tests.topology.fabrics import line
 
 A, B = Device("a", "gpu", host="h"), Device("b", "nic", host="h")

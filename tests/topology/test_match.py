@@ -4,7 +4,7 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
-from clusterlab.topology.design import list_designs, load_fabric, outline
+from clusterlab.topology.design.load import list_designs, load_fabric, outline
 from clusterlab.topology.match import chip_name, matching_design, place_like
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.pci_tree import both_ways
 from clusterlab.topology.matrix import render, topo_matrix
+from clusterlab.topology.parts import Device
 
 PCI = {
     "cpu0": "",

@@ -1,7 +1,7 @@
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.host import HostFacts, NumaDomain, host_fabric
 from clusterlab.topology.place import place_on
 

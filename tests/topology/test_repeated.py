@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import (
-    Device,
-    Fabric,
-    Link,
-    equal_hosts,
-)
+from clusterlab.topology.fabric import Fabric, equal_hosts
+from clusterlab.topology.parts import Device, Link
 
 TEMPLATE = (Device("gpu0", "gpu", host=""), Device("nic0", "nic", host="", rail=0))
 INSIDE = (Link("gpu0", "nic0", "pcie", 24.0), Link("nic0", "gpu0", "pcie", 24.0))

@@ -3,8 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusterlab.topology.breaking import break_fabric
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.summary import summary
 from tests.topology.clusters import small, superpod
 
@@ -85,3 +87,13 @@ def test_a_rack_has_its_scale_up_outside_the_hosts() -> None:
 
 def test_the_summary_is_plain_data() -> None:
     assert json.loads(json.dumps(summary(superpod(31, 4)))) == summary(superpod(31, 4))
+
+
+def test_a_tree_of_names_has_no_oversubscription() -> None:
+    switches = [Device("s0", "leaf"), Device("s1", "spine")]
+    hosts = [Device(f"h{i}", "host", host=f"h{i}") for i in range(4)]
+    pairs = [("s0", "s1"), *((h.name, "s0") for h in hosts)]
+    links = [Link(*ends, "network", None) for a, b in pairs for ends in ((a, b), (b, a))]
+    found = summary(Fabric("tree", (*switches, *hosts), tuple(links)))
+    assert found["oversubscription"]["live"] is None
+    assert found["tiers"][0]["cables_down"] == 4

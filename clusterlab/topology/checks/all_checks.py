@@ -12,7 +12,7 @@ from clusterlab.topology.checks.nic_distance import nic_distance
 from clusterlab.topology.checks.ports import ports
 from clusterlab.topology.checks.unknown import unknown
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.faults import as_wired
+from clusterlab.topology.failures.faults import as_wired
 
 
 def _cabling(fabric: Fabric) -> list[Finding]:

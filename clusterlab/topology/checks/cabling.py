@@ -14,8 +14,8 @@ from clusterlab.topology.checks.link_rates import degraded_links
 from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.rail_classes import Attachment
-from clusterlab.topology.rails import Rails, Stray, infer_rails
+from clusterlab.topology.rails.classes import Attachment
+from clusterlab.topology.rails.infer import Rails, Stray, infer_rails
 
 Ports = Mapping[tuple[str, str], tuple[int, ...]]
 """(from, to) → the port numbers of ``from`` its cables to ``to`` are in, where a source tells."""

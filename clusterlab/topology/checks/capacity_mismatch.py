@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.capacity import Side, SwitchCapacity, leaf_capacities
 from clusterlab.topology.checks.evidence import MOST_LINKS, bounded, merged, rate, usual
-from clusterlab.topology.fabric import Device, Fabric, Link
-from clusterlab.topology.faults import find_faults
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.shapes import host_shapes, of_kind
 
 _TOLERANCE = 1.005

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import MOST_LINKS, bounded, hosts_text, merged, rate
-from clusterlab.topology.connected import reach
-from clusterlab.topology.fabric import Device, Fabric, Link
-from clusterlab.topology.faults import Connection, Faults, find_faults, total
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.connected import reach
+from clusterlab.topology.failures.faults import Connection, Faults, find_faults, total
+from clusterlab.topology.parts import Device, Link
 
 Line = tuple[str, str, str]
 """A name, a remark on it, and what its fault costs."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from clusterlab.formats.hostlist import compress_hostlist
-from clusterlab.topology.faults import natural
+from clusterlab.topology.failures.faults import natural
 
 MOST_LINES = 10
 MOST_LINKS = 100

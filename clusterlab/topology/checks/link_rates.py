@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.fabric import SWITCH_KINDS, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, DeviceKind, Link
 
 _MOST = 2 / 3
 _SHOWN = 12

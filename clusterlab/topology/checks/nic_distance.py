@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded, hosts_text, usual
-from clusterlab.topology.fabric import END_POINTS, Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import END_POINTS, Device
 from clusterlab.topology.shapes import HostShape, host_shapes, of_kind
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")

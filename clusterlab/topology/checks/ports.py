@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded, hosts_text
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.shapes import HostShape, host_shapes
 
 MOST_IN_CAGE = 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clusterlab.topology.rails import Rails
+from clusterlab.topology.rails.infer import Rails
 
 _PARTS = re.compile(r"(\d+)")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.faults import connection_name
+from clusterlab.topology.failures.faults import connection_name
 from clusterlab.topology.shapes import counted_links
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.fabric import DeviceKind, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import DeviceKind
 
 _STEPS: tuple[tuple[DeviceKind, DeviceKind], ...] = (("leaf", "spine"), ("spine", "core"))
 

@@ -10,7 +10,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.discover.facts import GpuFact, MachineFacts, NvLinkFact
 from clusterlab.topology.discover.pci import bus_order
 from clusterlab.topology.discover.rates import Rate, nvlink_rate, xgmi_rate
-from clusterlab.topology.fabric import Device, Link, LinkClass
+from clusterlab.topology.parts import Device, Link, LinkClass
 
 HIDDEN = "all NVSwitches, hidden from this machine, as one"
 _NVLS_FROM = (9, 0)  # NVSwitch 3 and later reduce and multicast; they come with Hopper and later

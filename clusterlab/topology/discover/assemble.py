@@ -14,9 +14,10 @@ from clusterlab.topology.discover.facts import MachineFacts, NicFact
 from clusterlab.topology.discover.pcie_tree import End, pcie_tree
 from clusterlab.topology.discover.places import Place, distance, places_of
 from clusterlab.topology.discover.rates import between_cpus
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import HostFacts, host_fabric
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import Device, Link
 
 KIND = "discover"
 _TAKEN = re.compile(r"(gpu|nvswitch|pcie_switch|host_bridge|cpu)[0-9]+")

@@ -25,9 +25,10 @@ from clusterlab.topology.discover.assemble import (
 from clusterlab.topology.discover.distance import nic_distances
 from clusterlab.topology.discover.facts import MachineFacts
 from clusterlab.topology.discover.subnets import Network, subnet_network
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
-from clusterlab.topology.rails import with_rails
+from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.rails.infer import with_rails
 
 
 def join_machines(machines: Sequence[MachineFacts], network: Imported | None = None) -> Imported:

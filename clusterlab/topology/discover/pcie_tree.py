@@ -16,7 +16,7 @@ from clusterlab.topology.discover.distance import switch_positions
 from clusterlab.topology.discover.facts import GpuFact, PciFact
 from clusterlab.topology.discover.places import Place
 from clusterlab.topology.discover.rates import Rate, pcie_GTps, pcie_rate
-from clusterlab.topology.fabric import Device, Link
+from clusterlab.topology.parts import Device, Link
 
 N = TypeVar("N", int, float)
 

@@ -15,7 +15,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.discover.assemble import nic_device
 from clusterlab.topology.discover.facts import MachineFacts, NicFact, PortFact
 from clusterlab.topology.discover.rates import port_rate
-from clusterlab.topology.fabric import Device, Link
+from clusterlab.topology.parts import Device, Link
 
 _MOST_SHOWN = 8
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from clusterlab.topology.drawing.words import GBps_text, plural
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Link
 
 _TIERS = {"leaf": 1, "spine": 2, "core": 3}
 

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from clusterlab.topology.fabric import Device, Fabric
-from clusterlab.topology.faults import natural
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import natural
+from clusterlab.topology.parts import Device
 from clusterlab.topology.shapes import host_shapes
 
 _COMPUTE = (None, "compute")

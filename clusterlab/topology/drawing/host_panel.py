@@ -33,7 +33,7 @@ from clusterlab.topology.drawing.pci_tree import ENDS, Tree, pci_tree
 from clusterlab.topology.drawing.style import rail_css, rail_dash
 from clusterlab.topology.drawing.tiers import first_fitting
 from clusterlab.topology.drawing.words import CLASS_NAMES, GBps_text, plural
-from clusterlab.topology.fabric import Device, Link
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.shapes import HostShape
 
 MAX_WIDTH = 1500.0

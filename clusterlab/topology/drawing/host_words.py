@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.topology.drawing.pci_tree import Cell
 from clusterlab.topology.drawing.words import GBps_text, plural
-from clusterlab.topology.fabric import Device, Link
+from clusterlab.topology.parts import Device, Link
 
 
 def link_classes(links: Iterable[Link]) -> dict[str, list[str]]:

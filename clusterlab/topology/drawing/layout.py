@@ -28,8 +28,9 @@ from clusterlab.topology.drawing.pods_panel import pod_panel
 from clusterlab.topology.drawing.rails_panel import fits, of_unit, rails_panel, whole
 from clusterlab.topology.drawing.rows import fault_counts
 from clusterlab.topology.drawing.words import GBps_text, cables, plural, whole_GBps
-from clusterlab.topology.fabric import DEVICE_KINDS, SWITCH_KINDS, Fabric
-from clusterlab.topology.faults import find_faults
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.parts import DEVICE_KINDS, SWITCH_KINDS
 from clusterlab.topology.shapes import HostShape, host_shapes
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from clusterlab.topology.drawing.marks import (
     text_width,
 )
 from clusterlab.topology.drawing.words import CLASS_NAMES, GBps_text, cables, plural, whole_GBps
-from clusterlab.topology.fabric import Link
+from clusterlab.topology.parts import Link
 from clusterlab.topology.shapes import HostShape
 
 _DASHES = {1: "5 4", 2: "", 3: "", 4: ""}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import Device
+from clusterlab.topology.parts import Device
 from clusterlab.topology.shapes import HostShape
 
 TREE_CLASSES = frozenset({"pcie", "c2c"})

@@ -33,8 +33,9 @@ from clusterlab.topology.drawing.tiers import (
     place_texts,
 )
 from clusterlab.topology.drawing.words import common_prefix, plural
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric
-from clusterlab.topology.faults import find_faults, natural
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import find_faults, natural
+from clusterlab.topology.parts import Device, DeviceKind
 from clusterlab.topology.shapes import host_shapes
 
 MAX_COLUMNS = 72

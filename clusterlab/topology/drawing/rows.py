@@ -19,8 +19,9 @@ from clusterlab.topology.drawing.tiers import (
     first_fitting,
 )
 from clusterlab.topology.drawing.words import plural
-from clusterlab.topology.fabric import Device, Fabric
-from clusterlab.topology.faults import find_faults
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.parts import Device
 
 MAX_BOXES = 16
 """In a row; more are folded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterlab.topology.fabric import LINK_CLASSES
+from clusterlab.topology.parts import LINK_CLASSES
 
 RAIL_DASHES = ("", "10 3", "3 3", "10 3 3 3", "16 4", "6 2", "1 3", "14 3 2 3 2 3")
 """With its number beside it, what tells a rail where colour does not."""

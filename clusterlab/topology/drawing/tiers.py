@@ -18,7 +18,7 @@ from clusterlab.topology.drawing.marks import (
     wrapped,
 )
 from clusterlab.topology.drawing.style import rail_css, rail_dash
-from clusterlab.topology.fabric import Device
+from clusterlab.topology.parts import Device
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from clusterlab.topology.fabric import Link
-from clusterlab.topology.faults import total
+from clusterlab.topology.failures.faults import total
+from clusterlab.topology.parts import Link
 
 CLASS_NAMES = {
     "nvlink": "NVLink",

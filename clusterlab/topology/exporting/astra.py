@@ -20,7 +20,8 @@ from clusterlab.topology.exporting.network_groups import (
     network_of,
     scale_up_domains,
 )
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import path_latency_us, route
 
 T = TypeVar("T")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from clusterlab.topology.exporting.network_groups import network_of
-from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 
 MOST_DEVICES = 200
 """Beyond this many devices groups are drawn."""

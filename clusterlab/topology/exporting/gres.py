@@ -8,7 +8,8 @@ from itertools import groupby
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import compress_hostlist
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 
 _AMD = re.compile(r"(?i)\b(?:amd|instinct|mi\d{2,3})")
 _FIRST_RENDER_NODE = 128

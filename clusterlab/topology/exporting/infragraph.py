@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.exporting.infragraph_names import Names, Numbered, numbered
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 _CHOICES = {"gpu": "xpu", "cpu": "cpu", "nic": "nic"}
 

@@ -16,7 +16,8 @@ from clusterlab.core.errors import UsageError
 from clusterlab.formats.nccl_tables import link_speed_text, nearest_pcie
 from clusterlab.formats.pci_names import amd_architecture, compute_capability, ids_of
 from clusterlab.topology.exporting.nccl_xml_tree import IN_TREE, PciTree, pci_tree, speed_GBps
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 _PCI = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])")
 _CPU_MODEL = re.compile(r"(x86_64|arm64|ppc64)(?: (.{1,16}) ([0-9]{1,4})/([0-9]{1,4}))?")

@@ -6,7 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 IN_TREE = {"gpu", "nic", "pcie_switch", "nvswitch", "external"}
 """Kinds of device that NCCL lists below a CPU, where they are on the host's PCIe."""

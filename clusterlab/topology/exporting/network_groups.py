@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from pathlib import PurePath
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.aiconfigurator import SystemSheet, parse_aiconfigurator
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import Device, Link
 
 KIND = "aiconfigurator"
 

@@ -22,8 +22,9 @@ from clusterlab.formats.astra_sim import (
     LogicalDims,
     parse_astra_sim,
 )
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link, LinkClass
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
+from clusterlab.topology.parts import Device, DeviceKind, Link, LinkClass
 
 KIND = "astra_sim"
 

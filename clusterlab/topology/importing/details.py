@@ -9,8 +9,9 @@ import re
 from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import Device, Link
 
 _NUMBER = re.compile(r"(\d+)$")
 

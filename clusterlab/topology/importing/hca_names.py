@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from clusterlab.topology.fabric import DeviceKind, Role
+from clusterlab.topology.parts import DeviceKind, Role
 
 _DEVICE = re.compile(
     r"(?:mlx\d+_(?:bond_)?\d+|HCA-?\d+|hca\d*|mthca\d+|qib\d+|hfi\d+_\d+|bnxt_re\d+|cxgb\d_\d+"

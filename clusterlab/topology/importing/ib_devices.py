@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clusterlab.formats.infiniband import IbNetwork, IbNode
-from clusterlab.topology.fabric import Device, DeviceKind
 from clusterlab.topology.importing.hca_names import (
     Adapter,
     SwitchName,
@@ -20,6 +19,7 @@ from clusterlab.topology.importing.hca_names import (
 )
 from clusterlab.topology.importing.ib_cables import Cable, Far
 from clusterlab.topology.importing.tiers import tiers
+from clusterlab.topology.parts import Device, DeviceKind
 
 _MODELS = {
     "0x1003": "ConnectX-3",

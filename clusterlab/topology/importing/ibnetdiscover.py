@@ -20,11 +20,12 @@ from clusterlab.formats.ibnetdiscover import parse_ibnetdiscover
 from clusterlab.formats.infiniband import IbNetwork, IbNode, Rate
 from clusterlab.topology.capacity import most_oversubscribed_leaf, worst_leaf
 from clusterlab.topology.checks.cabling import cabling
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.ib_cables import Cable, cables_of, reading_findings, shortened
 from clusterlab.topology.importing.ib_devices import Descriptions, devices_of
 from clusterlab.topology.importing.imported import Imported
-from clusterlab.topology.rails import infer_rails, with_rails
+from clusterlab.topology.parts import Link
+from clusterlab.topology.rails.infer import infer_rails, with_rails
 
 KIND = "ibnetdiscover"
 

@@ -16,8 +16,9 @@ from typing import Any
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats import ibstat as format_
 from clusterlab.formats.ibstat import RdmaDevice, RdmaPort, parse_ibstat
-from clusterlab.topology.fabric import Device, Fabric, Link, LinkClass
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import Device, Link, LinkClass
 
 KIND = "ibstat"
 

@@ -18,7 +18,7 @@ from pathlib import PurePath
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.infragraph import parse_infragraph
 from clusterlab.formats.infragraph_model import Instance, LinkType
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.infragraph_blueprint import Blueprint, Cable, Expanded, Part
 from clusterlab.topology.importing.infragraph_expand import Expansion
@@ -32,6 +32,7 @@ from clusterlab.topology.importing.infragraph_roles import (
     named_class,
     outside_kind,
 )
+from clusterlab.topology.parts import Device, DeviceKind, Link
 
 KIND = "infragraph"
 

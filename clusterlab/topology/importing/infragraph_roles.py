@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from clusterlab.formats.infragraph_model import Component, LinkType, Template
-from clusterlab.topology.fabric import DEVICE_KINDS, LINK_CLASSES, DeviceKind, LinkClass
+from clusterlab.topology.parts import DEVICE_KINDS, LINK_CLASSES, DeviceKind, LinkClass
 
 DeviceRole = Literal["host", "switch", "nic", "cable"]
 """How a whole device enters the fabric: its parts one by one, as one switch, as one NIC, as a cable."""

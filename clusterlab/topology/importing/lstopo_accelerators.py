@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.lstopo_xml import Lstopo, LstopoMatrix
 from clusterlab.formats.smi_text import shortened
-from clusterlab.topology.fabric import Device, Link
+from clusterlab.topology.parts import Device, Link
 
 NVLINK_SOURCE = "hwloc NVLinkBandwidth: MB/s of a pair / 1000, by links of the GPU's NVLink version"
 XGMI_SOURCE = "hwloc XGMIBandwidth: MB/s of a pair / 1000, as AMD SMI says"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterlab.formats.lstopo_xml import LstopoObject
-from clusterlab.topology.fabric import Device, DeviceKind, Link
 from clusterlab.topology.importing.pci_tree import both_ways
+from clusterlab.topology.parts import Device, DeviceKind, Link
 
 WIRE_SOURCE = "hwloc pci_link_speed: GB/s per direction at the time of the export"
 

@@ -14,12 +14,13 @@ from typing import Any
 from clusterlab.core.findings import Finding
 from clusterlab.formats.lstopo_xml import Lstopo, LstopoObject, parse_lstopo_xml
 from clusterlab.formats.smi_text import check_count
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.lstopo_accelerators import accelerator_links
 from clusterlab.topology.importing.lstopo_findings import Card, about_host, about_speeds
 from clusterlab.topology.importing.lstopo_pci import NumaCpu, build_pci
 from clusterlab.topology.importing.pci_tree import both_ways
+from clusterlab.topology.parts import Device
 
 UNNAMED_HOST = "n0"
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.details import with_details
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.placement import disagreements, on_slurm_switches
 from clusterlab.topology.importing.stamp import stamp
+from clusterlab.topology.parts import SWITCH_KINDS, Device
 
 _DETAILS = ("nvlink_s", "topo_p2p", "ibstat")
 _NODE_RANK = ("discover", "nccl_xml", "lstopo_xml", "nccl_logs", "topo_m", "rocm_smi")

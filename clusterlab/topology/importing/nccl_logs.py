@@ -16,9 +16,10 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.nccl_graph import PATTERNS
 from clusterlab.formats.nccl_log import NcclLog, parse_nccl_log
 from clusterlab.formats.nccl_log_system import SystemSection
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.nccl_logs_host import NETWORK, LogHost
+from clusterlab.topology.parts import Device
 
 KIND = "nccl_logs"
 _SHOWN = 16

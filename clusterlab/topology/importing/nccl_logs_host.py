@@ -8,7 +8,7 @@ from clusterlab.formats.nccl_log import NcclLog, bus_id_text
 from clusterlab.formats.nccl_log_system import Key, SystemLink, SystemNode, SystemSection
 from clusterlab.formats.nccl_tables import LOCAL_GBps
 from clusterlab.formats.pci_names import model_of
-from clusterlab.topology.fabric import Device, DeviceKind, Link, LinkClass
+from clusterlab.topology.parts import Device, DeviceKind, Link, LinkClass
 
 NETWORK = "network"
 """The external device at the far end of every port: the log does not say what is there."""

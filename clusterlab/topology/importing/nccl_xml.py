@@ -12,10 +12,11 @@ from pathlib import PurePath
 from typing import Any
 
 from clusterlab.formats import nccl_graph, nccl_xml
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.nccl_xml_findings import Evidence
 from clusterlab.topology.importing.nccl_xml_host import NETWORK, HostParts
+from clusterlab.topology.parts import Device
 
 KIND = "nccl_xml"
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.nccl_tables import gcn_name, inter_cpu_GBps, nvlink_GBps, xgmi_GBps
 from clusterlab.formats.nccl_xml import NcclCpu, NcclGpu, NcclGpuLink, NcclNet, NcclPci, stated_rate
-from clusterlab.topology.fabric import Device, Link, LinkClass
 from clusterlab.topology.importing.nccl_xml_findings import (
     Evidence,
     likely_Mbps,
@@ -29,6 +28,7 @@ from clusterlab.topology.importing.nccl_xml_slots import (
     ranges,
     slot_of,
 )
+from clusterlab.topology.parts import Device, Link, LinkClass
 
 NETWORK = "network"
 """The external device at the far end of every port: the file does not say what is there."""

@@ -8,7 +8,7 @@ from typing import Literal
 from clusterlab.formats.nccl_tables import gcn_name
 from clusterlab.formats.nccl_xml import NcclCpu, NcclGpu, NcclPci
 from clusterlab.formats.pci_names import model_of
-from clusterlab.topology.fabric import Device
+from clusterlab.topology.parts import Device
 
 Slot = Literal["gpu", "nic", "switch", "nvswitch", "other"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.smi_text import shortened
-from clusterlab.topology.fabric import Device, Link
 from clusterlab.topology.importing.pci_tree import Pair, both_ways
+from clusterlab.topology.parts import Device, Link
 
 MOST_LINKS = 18
 """NVLinks of a GPU: P100 4, V100 6, A100 12, H100 to B300 18 (NVIDIA's data sheets)."""

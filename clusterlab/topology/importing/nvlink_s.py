@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.nvlink_s import NvlinkGpu, parse_nvlink_s
 from clusterlab.formats.smi_text import shortened
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.pci_tree import both_ways
+from clusterlab.topology.parts import Device, Link
 
 HOST = "n0"
 FAR_END = "far end unknown"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterlab.topology.fabric import Device, DeviceKind, Link, LinkClass
+from clusterlab.topology.parts import Device, DeviceKind, Link, LinkClass
 
 PIX, PXB, PHB, NODE, SYS = range(1, 6)
 LEVELS: dict[str, int] = {"PIX": PIX, "PXB": PXB, "PHB": PHB, "NODE": NODE, "SYS": SYS}

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import compress_hostlist
-from clusterlab.topology.fabric import Device, Fabric, Link, device_at_host, link_at_host
+from clusterlab.topology.fabric import Fabric, device_at_host, link_at_host
 from clusterlab.topology.importing.stamp import local_node
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.repeated import Group, Repeated
 
 _SHOWN = 8

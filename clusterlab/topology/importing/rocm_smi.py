@@ -13,7 +13,7 @@ from itertools import combinations
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.rocm_smi import RocmTopology, Table, parse_rocm_smi
 from clusterlab.formats.smi_text import shortened
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.pci_tree import (
     NODE,
@@ -23,6 +23,7 @@ from clusterlab.topology.importing.pci_tree import (
     both_ways,
     build_pci_tree,
 )
+from clusterlab.topology.parts import Device, Link
 
 HOST = "n0"
 XGMI_HOP_WEIGHT = 15

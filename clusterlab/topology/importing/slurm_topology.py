@@ -20,9 +20,10 @@ from clusterlab.formats.slurm_topology import (
     template_line,
 )
 from clusterlab.formats.slurm_topology_yaml import parse_slurm_topology_yaml
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.switch_tree import aliases, assemble_tree, localities
+from clusterlab.topology.parts import Device, Link
 
 __all__ = ["KIND", "read_slurm_topology", "recognise"]
 

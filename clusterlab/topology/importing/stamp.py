@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import compress_hostlist
-from clusterlab.topology.fabric import Device, Fabric, Link, device_at_host, link_at_host
+from clusterlab.topology.fabric import Fabric, device_at_host, link_at_host
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.repeated import Group, Repeated
 
 _INDEX = re.compile(r"(?:mlx[45]_|HCA-)(\d+)", re.IGNORECASE)

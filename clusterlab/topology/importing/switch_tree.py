@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.formats.switch_tree import Locality, TreeSwitch
-from clusterlab.topology.fabric import Device, DeviceKind, Link
+from clusterlab.topology.parts import Device, DeviceKind, Link
 
 _SHOWN = 8
 """How many examples a finding lists."""

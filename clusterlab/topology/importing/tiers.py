@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
 
-from clusterlab.topology.fabric import DeviceKind
+from clusterlab.topology.parts import DeviceKind
 
 
 def tiers(

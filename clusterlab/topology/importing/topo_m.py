@@ -13,11 +13,12 @@ from typing import Any
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.topo_m import TopoMatrix, parse_topo_m
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.nvlink_counts import nvlinks_of
 from clusterlab.topology.importing.pci_tree import LEVELS, Pair, build_pci_tree
 from clusterlab.topology.importing.topo_m_findings import about_file, about_places
+from clusterlab.topology.parts import Device
 
 HOST = "n0"
 """The host of a file that does not name it."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.smi_text import shortened
 from clusterlab.formats.topo_p2p import STATUSES, P2pMatrix, parse_topo_p2p
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import Device
 
 _OPTIONAL = frozenset({"n", "a"})
 """NVLink and atomics: a machine without them is whole."""

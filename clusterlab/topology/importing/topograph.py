@@ -17,9 +17,10 @@ from clusterlab.formats.topograph import (
     NetworkGraph,
     parse_topograph,
 )
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.switch_tree import assemble_tree, localities
+from clusterlab.topology.parts import Device, DeviceKind, Link
 
 KIND = "topograph"
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import SWITCH_KINDS, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, Link
 from clusterlab.topology.routing.host_graph import PathType, host_graph
 from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.path_types import TypedPath, host_path, nic_of

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import END_POINTS, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import END_POINTS, Link
 
 _DISTANCE: dict[str, int] = {
     "memory": 1,

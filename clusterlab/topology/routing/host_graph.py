@@ -12,7 +12,8 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Link
 
 
 class PathType(IntEnum):

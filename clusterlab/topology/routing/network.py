@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
-from clusterlab.topology.fabric import SWITCH_KINDS, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, Link
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.findings import Severity
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.all_checks import check
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design.load import list_designs, load_fabric
+from clusterlab.topology.failures.breaking import break_fabric
 from tests.topology.clusters import small, superpod
 
 

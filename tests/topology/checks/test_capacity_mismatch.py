@@ -1,13 +1,13 @@
 from dataclasses import replace
 
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.capacity_mismatch import (
     asymmetric_capacity,
     oversubscription_mismatch,
     unequal_bundle,
 )
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
 from tests.topology.clusters import small, superpod
 
 

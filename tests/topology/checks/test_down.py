@@ -1,9 +1,9 @@
 import pytest
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.down import down
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
 from tests.topology.clusters import small, superpod
 
 

@@ -1,9 +1,10 @@
 import pytest
 
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.capacity_mismatch import asymmetric_capacity
 from clusterlab.topology.checks.nic_distance import DISTANCES, nearest_nics, nic_distance
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.shapes import host_shapes
 from tests.topology.clusters import small, superpod
 

@@ -6,8 +6,9 @@ import pytest
 
 from clusterlab.core.findings import Severity
 from clusterlab.topology.checks.ports import cages, crowded_cages, port_overflow, ports
-from clusterlab.topology.design import fabric_from_yaml, load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 
 SMALL = """\
 links:

@@ -1,6 +1,6 @@
 from clusterlab.core.findings import Severity
 from clusterlab.topology.checks.unknown import unknown
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from tests.topology.clusters import small
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.discover.assemble import fabric_from_machine
 from clusterlab.topology.discover.facts_json import machine_from_json
 from clusterlab.topology.discover.machine import read_machine
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.matrix import topo_matrix
-from clusterlab.topology.saving import fabric_to_yaml
 from tests.topology.discover.trees import (
     DGX_BUSES,
     DGX_NICS,

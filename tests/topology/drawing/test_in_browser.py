@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterlab.topology.breaking import break_fabric
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.drawing.svg import fabric_svg
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
 from tests.report.chromium import Page, page
 from tests.topology.clusters import superpod
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.all_checks import check
 from clusterlab.topology.drawing.layout import picture
+from clusterlab.topology.failures.breaking import break_fabric
 from clusterlab.topology.importing.files import read_files
 from tests.support import shared_dir
 from tests.topology.drawing.test_svg import WIDEST, overlaps

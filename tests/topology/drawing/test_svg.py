@@ -9,12 +9,13 @@ from xml.etree.ElementTree import Element
 import pytest
 from defusedxml import ElementTree
 
-from clusterlab.topology.breaking import break_fabric
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design.load import list_designs, load_fabric
 from clusterlab.topology.drawing.layout import picture
 from clusterlab.topology.drawing.marks import Panel, Text, text_width
 from clusterlab.topology.drawing.svg import fabric_svg
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.parts import Device, Link
 from tests.topology.clusters import small, superpod
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric, Link, LinkClass
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link, LinkClass
 
 
 def both(a: str, b: str, link_class: LinkClass, GBps: float | None, **more: object) -> list[Link]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.astra_sim import Dimension, Shape, parse_astra_sim
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.astra import astra, dimensions_of
 from clusterlab.topology.importing.astra_sim import read_astra_sim
 from tests.topology.exporting.networks import rails

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.dot import dot
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import both, rails
 
 

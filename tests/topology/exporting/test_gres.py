@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.gres import gres_conf
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import rails
 
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.infragraph import infragraph
 from clusterlab.topology.exporting.infragraph_names import Names, Numbered, numbered
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.infragraph import read_infragraph
+from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import both, rails, trees
 from tests.topology.fabrics import leaf_spine
 
@@ -28,8 +29,8 @@ def cables(fabric: Fabric) -> Counter[tuple[object, ...]]:
     found: Counter[tuple[object, ...]] = Counter()
     for x in fabric.links:
         if x.health > 0 and x.src != x.dst:
-            rate = None if x.GBps is None else round(x.GBps * x.health, 6)
-            latency = None if x.latency_us is None else round(x.latency_us, 6)
+            rate = None if x.GBps is None else round(x.GBps * x.health, 3)
+            latency = None if x.latency_us is None else round(x.latency_us, 3)
             found[x.src, x.dst, x.link_class, rate, latency] += x.multiplicity
     return found
 

@@ -10,10 +10,11 @@ from hypothesis import given
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.nccl_xml import parse_nccl_xml
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design.load import list_designs, load_fabric
 from clusterlab.topology.exporting.nccl_xml import to_nccl_xml
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.nccl_xml import read_nccl_xml
+from clusterlab.topology.parts import Device, Link
 from tests.formats.nccl_examples import TOPOLOGY
 from tests.support import shared_dir
 from tests.topology.importing.hosts import hosts

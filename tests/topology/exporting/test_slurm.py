@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import list_designs, load_fabric
+from clusterlab.topology.design.load import list_designs, load_fabric
 from clusterlab.topology.exporting.network_groups import network_of
 from clusterlab.topology.exporting.slurm import slurm_block, slurm_tree, slurm_yaml
-from clusterlab.topology.fabric import Device, Fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.slurm_topology import read_slurm_topology
+from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import both, rails, trees
 
 

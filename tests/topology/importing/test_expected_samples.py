@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import SWITCH_KINDS
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.registry import IMPORTERS, read_any
+from clusterlab.topology.parts import SWITCH_KINDS
 from tests.support import shared_dir
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import SWITCH_KINDS
 from clusterlab.topology.importing.hca_names import (
     Adapter,
     SwitchName,
@@ -21,6 +20,7 @@ from clusterlab.topology.importing.hca_names import (
 )
 from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover, recognise
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.parts import SWITCH_KINDS
 from tests.support import shared_dir
 from tests.topology.importing.ib_sites import Builder, blocks, port_lines
 from tests.topology.importing.mangled import mangled

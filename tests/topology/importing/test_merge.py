@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.merge import merge
+from clusterlab.topology.parts import Device, Link
 
 
 def both(a: str, b: str, link_class: str, GBps: float | None = None, n: int = 1) -> list[Link]:

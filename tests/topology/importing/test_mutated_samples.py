@@ -14,8 +14,8 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.importing.registry import read_any
-from clusterlab.topology.saving import fabric_to_yaml
 from tests.support import shared_dir
 
 SEED = 4

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clusterlab.topology.clos import Clos, clos
-from clusterlab.topology.design_parts import LinkKind
-from clusterlab.topology.fabric import Device, Fabric, Link, equal_hosts
+from clusterlab.topology.design.clos import Clos, clos
+from clusterlab.topology.design.parts import LinkKind
+from clusterlab.topology.fabric import Fabric, equal_hosts
+from clusterlab.topology.parts import Device, Link
 
 NDR = LinkKind(
     link_class="ib",

@@ -8,7 +8,8 @@ from typing import Any
 import networkx as nx
 from hypothesis import strategies as st
 
-from clusterlab.topology.fabric import Device, DeviceKind, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, DeviceKind, Link
 from clusterlab.topology.routing.network import Network, network_of
 
 TIERS: tuple[DeviceKind, ...] = ("nic", "leaf", "spine", "core")

@@ -4,9 +4,10 @@ import json
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.clos import Clos
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.clos import Clos
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.explain import Trace, trace
 from clusterlab.topology.routing.policy import Adaptive, Pinned, Policy, StaticHash
 from tests.topology.routing.clos_fabrics import NDR, fabric_of, three_tier, two_tier

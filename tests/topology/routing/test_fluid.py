@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link, to_networkx
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric, to_networkx
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS, path_latency_us, route
 from tests.topology.fabrics import leaf_spine, line
 

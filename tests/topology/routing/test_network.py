@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.network import network_of
 from tests.topology.routing.clos_fabrics import three_tier, two_tier
 

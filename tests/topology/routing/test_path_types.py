@@ -4,8 +4,9 @@ import re
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import load_fabric
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.host_graph import PathType, host_graph
 from clusterlab.topology.routing.path_types import TypedPath, host_path, nic_of
 from tests.support import shared_dir

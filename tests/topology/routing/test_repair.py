@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.breaking import break_fabric
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.failures.breaking import break_fabric
 from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.policy import Adaptive, Pinned, Policy, StaticHash
 from clusterlab.topology.routing.repair import RepairReport, random_pairs, repair_report

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.strict_yaml import read_yaml
-from clusterlab.topology.breaking import break_fabric, broken_yaml
-from clusterlab.topology.connected import reach
-from clusterlab.topology.damage import damage
 from clusterlab.topology.fabric import Fabric, to_networkx
-from clusterlab.topology.faults import find_faults
+from clusterlab.topology.failures.breaking import break_fabric, broken_yaml
+from clusterlab.topology.failures.connected import reach
+from clusterlab.topology.failures.damage import damage
+from clusterlab.topology.failures.faults import find_faults
 from tests.topology.clusters import small, superpod
 
 
@@ -191,5 +191,5 @@ def test_pairs_cut_are_those_a_walk_over_the_graph_finds(seed: int) -> None:
 
 
 def test_what_is_not_connected_comes_with_what_is() -> None:
-    with pytest.raises(UsageError, match="expected one of spine0, spine1$"):
+    with pytest.raises(UsageError, match=r"expected one of spine0, spine1$"):
         break_fabric(small(), ["leaf0/spine3"])

@@ -10,9 +10,10 @@ import pytest
 from clusterlab.core.shipped import shipped
 from clusterlab.formats.topo_m import parse_topo_m
 from clusterlab.topology.checks.ports import cages, ports
-from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric, outline
-from clusterlab.topology.fabric import Fabric, Link
+from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric, outline
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.matrix import topo_matrix
+from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import route
 from tests.support import shared_dir
 

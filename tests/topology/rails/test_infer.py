@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from clusterlab.topology.breaking import break_fabric
 from clusterlab.topology.checks.cabling import cabling
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.rail_classes import Attachment
-from clusterlab.topology.rails import infer_rails, rails_of, with_rails
+from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.rails.classes import Attachment
+from clusterlab.topology.rails.infer import infer_rails, rails_of, with_rails
 
 
 def undeclared(fabric: Fabric) -> Fabric:

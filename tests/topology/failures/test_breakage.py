@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.breakage import matcher, parse_breakage
+from clusterlab.topology.failures.breakage import matcher, parse_breakage
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from clusterlab.topology.fabric import Device, Fabric, Link
-from clusterlab.topology.rail_classes import Attachment, attachments, families
-from clusterlab.topology.rail_labels import label, reaches_all, without_storage
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.rails.classes import Attachment, attachments, families
+from clusterlab.topology.rails.labels import label, reaches_all, without_storage
 
 _FEW, _FEW_APART = 0.1, 0.03
 """More cables than this part off their rail are no mistakes: there is no pattern to stray from."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusterlab.topology.connected import reach
-from clusterlab.topology.fabric import SWITCH_KINDS, Fabric
-from clusterlab.topology.faults import Connection, find_faults, natural
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.connected import reach
+from clusterlab.topology.failures.faults import Connection, find_faults, natural
+from clusterlab.topology.parts import SWITCH_KINDS
 
 
 @dataclass(frozen=True, slots=True)

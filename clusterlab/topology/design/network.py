@@ -8,10 +8,10 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.formats.fields import at, flag, mapping, number, sequence, text, whole
 from clusterlab.formats.strict_yaml import Document, Path
-from clusterlab.topology.clos import Clos, clos
-from clusterlab.topology.design_parts import MAX_SINGLE_LINKS, LinkKind, limit
-from clusterlab.topology.fabric import ROLES, SWITCH_KINDS, Device, Link
-from clusterlab.topology.wiring import numbered
+from clusterlab.topology.design.clos import Clos, clos
+from clusterlab.topology.design.parts import MAX_SINGLE_LINKS, LinkKind, limit
+from clusterlab.topology.design.wiring import numbered
+from clusterlab.topology.parts import ROLES, SWITCH_KINDS, Device, Link
 
 _KEYS = (
     "role",

@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clusterlab.topology.fabric import END_POINTS, DeviceKind, Fabric
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import END_POINTS, DeviceKind
 from clusterlab.topology.repeated import Repeated
 
 _SIDES: tuple[tuple[DeviceKind, ...], ...] = (("gpu",), ("host", "nic"))

@@ -16,8 +16,15 @@ from itertools import groupby
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
-from clusterlab.topology.breakage import FORMS, Breakage, is_pattern, matcher, parse_breakage
-from clusterlab.topology.fabric import SWITCH_KINDS, Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breakage import (
+    FORMS,
+    Breakage,
+    is_pattern,
+    matcher,
+    parse_breakage,
+)
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 
 Pair = tuple[str, str]
 """A connection by the names of its ends, in either order."""

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric
-from clusterlab.topology.fabric import DEVICE_KINDS, LINK_CLASSES, ROLES, Device, Fabric, Link
-from clusterlab.topology.saving import fabric_to_yaml
+from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric
+from clusterlab.topology.design.saving import fabric_to_yaml
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import DEVICE_KINDS, LINK_CLASSES, ROLES, Device, Link
 
 NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
 FIGURE = st.none() | st.floats(0.001, 1e4)

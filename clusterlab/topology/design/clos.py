@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design_parts import LinkKind
-from clusterlab.topology.fabric import Device, DeviceKind, Link, Role
+from clusterlab.topology.design.parts import LinkKind
+from clusterlab.topology.parts import Device, DeviceKind, Link, Role
 
 Tier = DeviceKind
 

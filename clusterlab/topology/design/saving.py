@@ -12,8 +12,9 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.strict_yaml import MAX_BYTES
-from clusterlab.topology.design_parts import LinkKind
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.design.parts import LinkKind
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.repeated import Group, Repeated
 
 _FIGURES = tuple(f.name for f in fields(LinkKind))

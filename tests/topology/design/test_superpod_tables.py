@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 
 # DGX SuperPOD H100 reference architecture, network fabrics, table 4: SU, nodes, GPUs, leaf, spine,

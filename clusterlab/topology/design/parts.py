@@ -1,4 +1,4 @@
-"""The parts of a design: kinds of link, groups of devices, lines of wiring. Used by ``design.py``."""
+"""The parts of a design: kinds of link, groups of devices, lines of wiring. Used by ``load.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
 from clusterlab.formats.fields import at, flag, mapping, number, sequence, short, text, whole
 from clusterlab.formats.strict_yaml import Document, Path
-from clusterlab.topology.fabric import (
+from clusterlab.topology.design.wiring import connect
+from clusterlab.topology.parts import (
     DEVICE_KINDS,
     LINK_CLASSES,
     ROLES,
@@ -18,7 +19,6 @@ from clusterlab.topology.fabric import (
     LinkClass,
     check_figures,
 )
-from clusterlab.topology.wiring import connect
 
 MAX_DEVICES = 4_000_000
 """Equal hosts are kept once, so this many are held without being made."""

@@ -5,7 +5,7 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
-from clusterlab.topology.design import fabric_from_yaml, list_designs, load_fabric, outline
+from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric, outline
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import HostFacts, NumaDomain, host_fabric
 

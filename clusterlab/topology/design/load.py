@@ -31,8 +31,8 @@ from clusterlab.core.shipped import shipped
 from clusterlab.core.suggest import unknown
 from clusterlab.formats.fields import mapping, sequence, text, whole
 from clusterlab.formats.strict_yaml import Document, read_yaml
-from clusterlab.topology.design_network import generated_networks
-from clusterlab.topology.design_parts import (
+from clusterlab.topology.design.network import generated_networks
+from clusterlab.topology.design.parts import (
     MAX_DEVICES,
     MAX_LINKS,
     LinkKind,
@@ -42,8 +42,9 @@ from clusterlab.topology.design_parts import (
     need_number,
     wired,
 )
-from clusterlab.topology.fabric import Device, Fabric, Link, device_at_host, equal_hosts
+from clusterlab.topology.fabric import Fabric, device_at_host, equal_hosts
 from clusterlab.topology.host import host_fabric, read_host
+from clusterlab.topology.parts import Device, Link
 
 MAX_FILE_BYTES = 16 << 20
 """Designs are written by hand: a larger file is something else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 
-from clusterlab.topology.rail_classes import Attachment, Family, families
+from clusterlab.topology.rails.classes import Attachment, Family, families
 
 _CLEAR = 0.6
 """The part of a class's cables that must be on one rail's leaves (or on storage leaves)."""

@@ -1,0 +1,1 @@
+"""Designs: fabrics written by hand as YAML, networks generated from numbers, and fabrics saved as YAML."""

@@ -1,0 +1,1 @@
+"""Rails inferred from which leaves the hosts share."""
