@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 
-from clusterlab.topology.clos import Clos
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.clos import Clos
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.fluid_load import fluid_load
 from clusterlab.topology.routing.load import cable_load

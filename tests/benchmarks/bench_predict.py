@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest, one_group
-from clusterlab.topology.design import fabric_from_yaml, load_fabric
+from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric
 from clusterlab.topology.place import place_on

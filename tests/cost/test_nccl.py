@@ -7,7 +7,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl import choices, tuning_table
 from clusterlab.cost.nccl_graph import Communicator, communicator
 from clusterlab.cost.predict import predict
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.place import place_on
 from tests.cost.examples import request

@@ -9,7 +9,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.gloo_host import PLAIN_REDUCTION, reduction_constant
 from clusterlab.cost.predict import as_predicted, predict
 from clusterlab.cost.types import Constant, PredictRequest, one_group
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric
 from clusterlab.topology.place import place_on

@@ -14,10 +14,11 @@ import pytest
 
 from clusterlab.formats.hostlist import compress_hostlist, expand_hostlist
 from clusterlab.lab.labs import Lab, run
-from clusterlab.topology.design import load_fabric
+from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.slurm import slurm_tree
-from clusterlab.topology.fabric import Device, Fabric, Link
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.slurm_topology import read_slurm_topology
+from clusterlab.topology.parts import Device, Link
 from tests.slurm.conftest import MakeLab
 
 
