@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,10 @@ import pytest
 
 CLI = [sys.executable, "-m", "clusterlab"]
 LAUNCHERS = ("SLURM_", "PMIX_", "OMPI_", "TORCHELASTIC_", "CLUSTERLAB_")
+
+
+# A shell's `pytest &` ignores SIGINT, and so would everything the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
