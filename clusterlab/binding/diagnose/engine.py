@@ -1,0 +1,118 @@
+"""All rules over a record: findings, each once, consequences under their cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from clusterlab.binding.diagnose import (
+    container,
+    cpu,
+    identity,
+    mapping,
+    masks,
+    nic,
+    pmi,
+    rendezvous,
+    slurm_binding,
+    slurm_identity,
+    vendors,
+    visibility,
+)
+from clusterlab.binding.diagnose.saying import MOST_EVIDENCE
+from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.folding import fold
+from clusterlab.binding.log_errors import classify_lines
+from clusterlab.binding.records import JoinedRecord
+from clusterlab.core.findings import Finding, Severity
+
+Rule = Callable[[Scene], Iterable[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    *masks.RULES,
+    *visibility.RULES,
+    *vendors.RULES,
+    *mapping.RULES,
+    *slurm_binding.RULES,
+    *identity.RULES,
+    *slurm_identity.RULES,
+    *pmi.RULES,
+    *rendezvous.RULES,
+    *cpu.RULES,
+    *nic.RULES,
+    *container.RULES,
+)
+
+_ORDER = (Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.FATAL)
+
+
+def diagnose(record: JoinedRecord) -> list[Finding]:
+    """Everything found in ``record``, causes first, each followed by its consequences."""
+    scene = Scene(record)
+    found = [f for rule in RULES for f in rule(scene)] if record.ranks else []
+    found += _missing(record) + _contradictory(record)
+    found += _said_only(record, found)
+    return fold(_merged(found))
+
+
+def _missing(record: JoinedRecord) -> list[Finding]:
+    if not record.missing_ranks:
+        return []
+    evidence = (
+        f"{len(record.missing_ranks)} of {len(record.missing_ranks) + len(record.ranks)} ranks"
+    )
+    fix = "see what they printed (srun --label) and whether their processes live (ps on the node)"
+    return [
+        Finding(
+            "RANK_MISSING",
+            Severity.FATAL,
+            (f"{evidence} did not arrive: {', '.join(map(str, record.missing_ranks[:32]))}",),
+            fix,
+            ranks=tuple(record.missing_ranks),
+        )
+    ]
+
+
+def _contradictory(record: JoinedRecord) -> list[Finding]:
+    if not record.contradictions:
+        return []
+    fix = "record it anew: clusterlab doctor --bundle DIR under the same launcher"
+    shown = record.contradictions[:MOST_EVIDENCE]
+    return [Finding("RECORD_CONTRADICTION", Severity.WARNING, tuple(shown), fix)]
+
+
+def _said_only(record: JoinedRecord, found: Sequence[Finding]) -> list[Finding]:
+    """What error texts alone tell of ranks for which no rule found a cause."""
+    explained = {rank for f in found if _ORDER.index(f.severity) >= 1 for rank in f.ranks}
+    lines = [
+        f"[rank{r.rank}]: {line}"
+        for r in record.ranks
+        if r.rank not in explained
+        for line in f"{r.error}\n{r.stderr}".splitlines()
+        if line.strip()
+    ]
+    known = {f.code for f in found} | _disproved(record)
+    return [f for f in classify_lines(lines) if f.code not in known]
+
+
+def _disproved(record: JoinedRecord) -> set[str]:
+    """Codes whose texts the record contradicts: Slurm prints a bind error also where it bound rightly."""
+    views = [(r.host, r.visible) for r in record.ranks]
+    apart = all(visible for _, visible in views) and len(set(views)) == len(views) > 1
+    return {"GPU_BIND_OUT_OF_ALLOC"} if apart else set()
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding per code: what several rules or hosts found is joined, the worst severity stays."""
+    by_code: dict[str, list[Finding]] = {}
+    for found in findings:
+        by_code.setdefault(found.code, []).append(found)
+    return [_join(same) for same in by_code.values()]
+
+
+def _join(same: Sequence[Finding]) -> Finding:
+    worst = max(same, key=lambda f: _ORDER.index(f.severity))
+    evidence = list(dict.fromkeys(line for f in (worst, *same) for line in f.evidence))
+    if len(evidence) > MOST_EVIDENCE:
+        evidence = [*evidence[:MOST_EVIDENCE], f"and {len(evidence) - MOST_EVIDENCE} more"]
+    ranks = sorted({rank for f in same for rank in f.ranks})
+    return Finding(worst.code, worst.severity, tuple(evidence), worst.fix, ranks=tuple(ranks))

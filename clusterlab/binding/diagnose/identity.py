@@ -1,0 +1,344 @@
+"""Rules about who a process is: ranks, sizes, and launchers that disagree."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from clusterlab.binding import fixes
+from clusterlab.binding.diagnose.saying import finding, quoted, those, who
+from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
+from clusterlab.binding.diagnose.variables import (
+    DETECTS,
+    RARE_LOCAL,
+    SOURCES,
+    TORCH,
+    WELL_KNOWN_LOCAL,
+    Source,
+    number,
+    size_of,
+)
+from clusterlab.binding.records import RankRecord
+from clusterlab.core.findings import Finding, Severity
+
+
+def nested_launchers(scene: Scene) -> Iterable[Finding]:
+    """LAUNCHER_NESTED: every task of a node started a spawner of its own, for more GPUs than there are."""
+    for host, ranks in scene.hosts:
+        source, tasks = _spawning_tasks(ranks)
+        if source is None or len(tasks) < 2:
+            continue
+        each = max(max(len(t), _declared_local(t)) for t in tasks.values())
+        devices = [scene.device(r) for r in ranks]
+        apart = None not in devices and len(set(devices)) == len(devices)
+        if each < 2 or (apart and each * len(tasks) <= fixes.gpus_per_node(scene, ranks)):
+            continue  # one spawner per socket with GPUs of its own is fine
+        evidence = [
+            f"{host}: {len(tasks)} tasks ({source.rank}), each started {each} processes:"
+            f" {len(tasks) * each} on {fixes.gpus_per_node(scene, ranks)} GPUs"
+        ]
+        gpus = fixes.gpus_per_node(scene, ranks)
+        fix = (
+            f"one spawner per node: srun --ntasks-per-node=1 --gpus-per-node={gpus} torchrun"
+            f" --nproc_per_node={gpus} --node_rank=$SLURM_NODEID …; or keep {len(tasks)} tasks per node and"
+            " start python without torchrun"
+        )
+        yield finding("LAUNCHER_NESTED", ranks, evidence, fix)
+
+
+def _spawning_tasks(
+    ranks: Sequence[RankRecord],
+) -> tuple[Source | None, dict[int, list[RankRecord]]]:
+    """The launcher whose tasks have children, and the processes by task."""
+    for source in SOURCES:
+        if source.rank is None or source is TORCH:
+            continue
+        tasks: dict[int, list[RankRecord]] = defaultdict(list)
+        for rank in ranks:
+            value = number(rank.env, source.rank)
+            if value is not None:
+                tasks[value].append(rank)
+        spawns = [t for t in tasks.values() if len(t) > 1 or _declared_local(t) > 1]
+        if len(tasks) > 1 and len(spawns) == len(tasks):
+            return source, tasks
+    return None, {}
+
+
+def _declared_local(ranks: Sequence[RankRecord]) -> int:
+    """LOCAL_WORLD_SIZE where torchrun wrote it: how many processes its agent started."""
+    sizes = [number(r.env, "LOCAL_WORLD_SIZE") or 0 for r in ranks if uses_elastic(r)]
+    return max(sizes, default=0)
+
+
+def disagreement(scene: Scene) -> Iterable[Finding]:
+    """IDENTITY_CONFLICT: an outer launcher numbers each process, and an inner variable says otherwise.
+
+    Children of a spawner differ from its task rightly: there the outer number is not the process's own.
+    """
+    for world in scene.worlds:
+        for outer in SOURCES:
+            if outer is TORCH or not _own_numbers(world, outer):
+                continue
+            off = [(r, words) for r in world if (words := _contradicted(r, outer, world))]
+            if not off:
+                continue
+            evidence = [f"{who(r)}: {words}" for r, words in off]
+            pairs = [
+                f"{inner}=${mine}"
+                for mine, inner in (
+                    (outer.rank, "RANK"),
+                    (outer.local_rank, "LOCAL_RANK"),
+                    (outer.size[0] if outer.size else None, "WORLD_SIZE"),
+                )
+                if mine
+            ]
+            fix = f"in a wrapper of the task: export {' '.join(pairs)}; exec COMMAND"
+            yield finding("IDENTITY_CONFLICT", [r for r, _ in off], evidence, fix)
+            break
+
+
+def _own_numbers(world: Sequence[RankRecord], source: Source) -> bool:
+    """Whether ``source`` numbers every process of the world differently."""
+    ranks = [number(r.env, source.rank) for r in world]
+    return len(world) > 1 and None not in ranks and len(set(ranks)) == len(world)
+
+
+def _contradicted(rank: RankRecord, outer: Source, world: Sequence[RankRecord]) -> str | None:
+    """What an inner source says differently, in words."""
+    for inner in SOURCES:
+        if inner.depth <= outer.depth or (inner is TORCH and uses_elastic(rank)):
+            continue
+        for mine, theirs in ((outer.rank, inner.rank), (outer.local_rank, inner.local_rank)):
+            a, b = number(rank.env, mine), number(rank.env, theirs)
+            if a is None or b is None or a == b:
+                continue
+            if theirs == inner.local_rank and b == 0 and len(rank.visible or ()) == 1:
+                continue  # told to take ordinal 0 of the one device it sees
+            return f"{mine}={a}, {theirs}={b}"
+    return None
+
+
+def spawner_conflict(scene: Scene) -> Iterable[Finding]:
+    """IDENTITY_CONFLICT beside LAUNCHER_NESTED: node ranks that are task numbers."""
+    for host, ranks in scene.hosts:
+        source, tasks = _spawning_tasks(ranks)
+        groups = {number(r.env, "GROUP_RANK") for r in ranks if uses_elastic(r)} - {None}
+        if source is None or len(tasks) < 2 or len(groups) < 2 or len(groups) != len(tasks):
+            continue
+        evidence = [f"{host} alone has node ranks {sorted(g for g in groups if g is not None)[:8]}"]
+        fix = "--node_rank=$SLURM_NODEID (one torchrun per node), not $SLURM_PROCID"
+        yield finding("IDENTITY_CONFLICT", ranks, evidence, fix)
+
+
+def inherited_identity(scene: Scene) -> Iterable[Finding]:
+    """STALE_ENV: rank variables of an outer shell or step that every process repeats."""
+    for world in scene.worlds:
+        bad, evidence = [], []
+        own = [s for s in SOURCES if _own_numbers(world, s)]
+        for rank in world:
+            for source in SOURCES:
+                value = number(rank.env, source.rank)
+                parent = rank.parent_env or {}
+                same = value is not None and parent.get(source.rank or "") == str(value)
+                outer = [s for s in own if s.depth != source.depth or s is not source]
+                if not outer or source in own or value is None or value == rank.rank:
+                    continue
+                inherited_mpi = source.name in ("openmpi", "mvapich") and _constant(world, source)
+                if same or inherited_mpi:
+                    bad.append(rank)
+                    evidence.append(
+                        f"{who(rank)}: {source.rank}={value} comes from the launching shell"
+                    )
+        if bad:
+            names = sorted(
+                {n for s in SOURCES for n in (s.rank, s.local_rank) if n and s not in own}
+            )
+            here = [n for n in names if any(n in r.env for r in bad)]
+            fix = f"unset {' '.join(here)} before launching, or launch from a fresh shell (env -i bash -l)"
+            yield finding("STALE_ENV", bad, evidence, fix)
+
+
+def _constant(world: Sequence[RankRecord], source: Source) -> bool:
+    return len({number(r.env, source.rank) for r in world}) == 1 and len(world) > 1
+
+
+def world_size(scene: Scene) -> Iterable[Finding]:
+    """WORLD_SIZE_MISMATCH: WORLD_SIZE against the launcher's size and the processes that exist."""
+    for world in scene.worlds:
+        declared = Counter(size_of(r.env, TORCH) for r in world if size_of(r.env, TORCH))
+        sizes = sorted({said[1] for said in declared if said})
+        evidence = []
+        if len(sizes) > 1:
+            evidence.append(f"WORLD_SIZE differs between ranks: {', '.join(map(str, sizes))}")
+        launched = scene.launcher_size(world)
+        size = sizes[0] if len(sizes) == 1 else None
+        if size is not None and launched and launched[1] != size and not uses_elastic(world[0]):
+            evidence.append(f"WORLD_SIZE={size}, the launcher says {launched[0]}={launched[1]}")
+        exist = len({(r.host, r.rank, id(r)) for r in world}) + len(scene.record.missing_ranks)
+        if size is not None and exist > size:
+            evidence.append(f"WORLD_SIZE={size}, but {exist} processes are there")
+        complete = {r.rank for r in world} == set(range(len(world)))
+        if (
+            size is not None
+            and exist < size
+            and complete
+            and len(scene.record.nodes) == len(by_host(world))
+        ):
+            evidence.append(f"WORLD_SIZE={size}, but only ranks 0 to {len(world) - 1} are there")
+        if evidence:
+            yield finding("WORLD_SIZE_MISMATCH", world, evidence, _world_size_fix(world, launched))
+
+
+def _world_size_fix(world: Sequence[RankRecord], launched: tuple[str, int] | None) -> str:
+    if launched:
+        source = next((s for s in SOURCES if launched[0] in s.size), None)
+        rank = f" RANK=${source.rank}" if source and source.rank else ""
+        return f"export WORLD_SIZE=${launched[0]}{rank}  (in the task, so that each reads its own)"
+    return f"start WORLD_SIZE processes, or export WORLD_SIZE={len(world)} for these"
+
+
+def claimed_world_unlike_step(scene: Scene) -> Iterable[Finding]:
+    """WORLD_SIZE_MISMATCH: one process where the variables promise several, and it waits for them."""
+    for world in scene.worlds:
+        if len(world) != 1 or scene.record.missing_ranks or len(scene.ranks) > 1:
+            continue
+        rank = world[0]
+        tasks = number(rank.env, "SLURM_STEP_NUM_TASKS") or number(rank.env, "SLURM_NTASKS")
+        wanted = rank.declared_devices
+        if wanted and tasks and wanted > tasks and rank.env.get("SLURM_PROCID"):
+            evidence = [f"{who(rank)}: told to use {wanted} devices, SLURM_NTASKS={tasks}"]
+        elif tasks and tasks > 1 and "wait" in rank.error.lower():
+            evidence = [f"{who(rank)}: SLURM_NTASKS={tasks}, one process; {quoted(rank.error)}"]
+        else:
+            continue
+        fix = (
+            "srun COMMAND starts SLURM_NTASKS tasks; without srun: unset SLURM_NTASKS SLURM_PROCID"
+        )
+        yield finding("WORLD_SIZE_MISMATCH", world, evidence, fix)
+
+
+def duplicate_ranks(scene: Scene) -> Iterable[Finding]:
+    """RANK_DUPLICATE: one global rank for several processes of a world."""
+    for world in scene.worlds:
+        taken: dict[int, list[RankRecord]] = defaultdict(list)
+        for rank in world:
+            own = number(rank.env, "RANK")
+            taken[rank.rank if own is None else own].append(rank)
+        if all(size_of(r.env, TORCH) == ("WORLD_SIZE", 1) for r in world) and len(world) > 1:
+            continue  # each believes it is alone: another rule's matter
+        twice = {n: r for n, r in taken.items() if len(r) > 1}
+        if not twice:
+            continue
+        bad = [r for there in twice.values() for r in there]
+        evidence = [
+            f"global rank {n}: {', '.join(f'{r.host} (local rank {r.local_rank})' for r in there[:6])}"
+            for n, there in twice.items()
+        ]
+        fix = _duplicate_fix(scene, bad)
+        yield finding("RANK_DUPLICATE", bad, evidence, fix)
+
+
+def _duplicate_fix(scene: Scene, ranks: Sequence[RankRecord]) -> str:
+    if any("OMPI_COMM_WORLD_RANK" in r.env for r in ranks):
+        return "in the wrapper: export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK"
+    if scene.under_slurm:
+        return (
+            "let the task expand the variable, not the batch shell: srun bash -c 'torchrun"
+            " --node_rank=$SLURM_NODEID …' (single quotes, or \\$SLURM_NODEID)"
+        )
+    return "give every process its own RANK: torchrun --node_rank differs on every node"
+
+
+def believes_it_is_alone(scene: Scene) -> Iterable[Finding]:
+    """RANK_SINGLETON: several processes were started, each is rank 0 of 1 for itself."""
+    for world in scene.worlds:
+        alone = [r for r in world if r.app_size == 1 or size_of(r.env, TORCH) == ("WORLD_SIZE", 1)]
+        launched = scene.launcher_size(world)
+        started = max(len(world), launched[1] if launched else 1)
+        if started < 2 or len(alone) < len(world):
+            continue
+        by = f" ({launched[0]}={launched[1]})" if launched else ""
+        evidence = [f"{those(world)}: each believes it is rank 0 of 1; {started} were started{by}"]
+        fix = "srun --mpi=pmix …  (srun --mpi=list shows what this Slurm has)"
+        if not scene.under_slurm:
+            fix = "start with the mpirun of the MPI library the program is linked to (ldd COMMAND | grep mpi)"
+        elif all(r.app_size is None for r in world):
+            fix = "export WORLD_SIZE=$SLURM_NTASKS RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID in the task"
+        yield finding("RANK_SINGLETON", world, evidence, fix)
+
+
+def local_rank_unknown(scene: Scene) -> Iterable[Finding]:
+    """LOCAL_RANK_UNDETECTED: the launcher sets no variable that the program knows, so it falls back to 0."""
+    for _, ranks in scene.hosts:
+        if len(ranks) < 2:
+            continue
+        rare = [n for n in RARE_LOCAL if all(n in r.env for r in ranks)]
+        known = [n for n in WELL_KNOWN_LOCAL if any(n in r.env for r in ranks)]
+        first = {r.selected_device for r in ranks} == {0} and any(
+            len(r.visible or ()) > 1 for r in ranks
+        )
+        name = (ranks[0].framework or "").partition("-")[0].lower()
+        looks_for = DETECTS.get(name)
+        launched = any(number(r.env, s.rank) is not None for r in ranks for s in SOURCES)
+        blind = (
+            looks_for is not None
+            and launched
+            and not any(v in r.env for r in ranks for v in looks_for)
+            and (first or all(r.app_size == 1 for r in ranks))
+        )
+        if not blind and not (first and not known and launched):
+            continue
+        sets = (
+            rare
+            or known
+            or [s.rank for s in SOURCES if s.rank and number(ranks[0].env, s.rank) is not None]
+        )
+        reads = f"; {name} looks for {', '.join(looks_for)}" if blind and looks_for else ""
+        evidence = [
+            f"{those(ranks)}: the launcher sets {', '.join(map(str, sets))}{reads}; all take device 0"
+        ]
+        evidence += [f"{who(r)}: {quoted(r.error)}" for r in ranks if "local" in r.error.lower()][
+            :1
+        ]
+        variable = next((n for n in (*rare, *known) if n != "LOCAL_RANK"), None)
+        fix = f"in a wrapper: export LOCAL_RANK=${variable or sets[0]}; exec COMMAND"
+        if name == "jax":
+            fix = "jax.distributed.initialize(cluster_detection_method='mpi4py') (or jax 0.4.35 or later)"
+        yield finding("LOCAL_RANK_UNDETECTED", ranks, evidence, fix)
+
+
+def uneven_counts(scene: Scene) -> Iterable[Finding]:
+    """UNEVEN_TASKS: hosts with different numbers of tasks; an error where the program assumed equal ones."""
+    for world in scene.worlds:
+        counts = {host: len(there) for host, there in by_host(world).items()}
+        complete = {r.rank for r in world} == set(
+            range(len(world))
+        ) and not scene.record.missing_ranks
+        if len(set(counts.values())) < 2 or not complete:
+            continue
+        wrong = [
+            r for r in world if number(r.env, "LOCAL_WORLD_SIZE") not in (None, counts[r.host])
+        ]
+        evidence = [", ".join(f"{host}: {n} tasks" for host, n in counts.items())]
+        evidence += [f"{who(r)}: LOCAL_WORLD_SIZE={r.env['LOCAL_WORLD_SIZE']}" for r in wrong]
+        each = -(-len(world) // len(counts))
+        fix = (
+            f"srun --ntasks-per-node={each} …; in code read SLURM_STEP_TASKS_PER_NODE, not"
+            " SLURM_NTASKS // SLURM_NNODES"
+        )
+        severity = None if wrong else Severity.INFO
+        yield finding("UNEVEN_TASKS", wrong or world, evidence, fix, severity=severity)
+
+
+RULES = (
+    nested_launchers,
+    disagreement,
+    spawner_conflict,
+    inherited_identity,
+    world_size,
+    claimed_world_unlike_step,
+    duplicate_ranks,
+    believes_it_is_alone,
+    local_rank_unknown,
+    uneven_counts,
+)

@@ -1,0 +1,365 @@
+"""Rules about what a mask says: CUDA_VISIBLE_DEVICES as the driver reads it, rank by rank.
+
+Evaluated by ``clusterlab.binding.masks`` (driver 580) over the GPUs the process may open. Where the
+record shows more devices than the mask can give, the mask is not what decided, and these rules rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from clusterlab.binding.diagnose.saying import finding, quoted, who
+from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.diagnose.variables import MASKS
+from clusterlab.binding.records import RankRecord
+from clusterlab.core.findings import Finding, Severity
+
+CVD = "CUDA_VISIBLE_DEVICES"
+
+_ORDINAL = re.compile(r"\s*[+]?[0-9]+\s*", re.ASCII)
+_NONE = re.compile(r"\s*(-[0-9]+|NoDevFiles|none|void)\s*", re.IGNORECASE | re.ASCII)
+_GPU = re.compile(r"GPU-[0-9A-Fa-f-]+")
+_MIG = re.compile(r"MIG-[0-9A-Za-z/_-]+")
+_NO_DEVICE = re.compile(
+    r"no (cuda|gpu|nvidia)|device_count\(\) *== *0|NO_DEVICE|NoDevice", re.IGNORECASE
+)
+_INT_PARSER = re.compile(
+    r"invalid literal for int|could not convert|stoi|NumberFormat|ParseInt|not a valid integer",
+    re.IGNORECASE,
+)
+_COUNTS_NONE = re.compile(
+    r"device_count\(\)\s*==\s*0|is_available\(\)\s*==\s*False|no (cuda )?gpus? |0 (gpus|devices)"
+    r"|no cuda gpus are available|not find any gpu",
+    re.IGNORECASE,
+)
+_OLD_TORCH = re.compile(r"(?:py)?torch[-= ]?(?:0|1)\.[0-9]", re.IGNORECASE)
+
+
+def kinds(mask: str) -> list[str]:
+    """What each entry is: ordinal, gpu, mig, none or other."""
+    found = []
+    for entry in mask.split(","):
+        if _ORDINAL.fullmatch(entry):
+            found.append("ordinal")
+        elif _GPU.fullmatch(entry):
+            found.append("gpu")
+        elif _MIG.fullmatch(entry):
+            found.append("mig")
+        else:
+            found.append("none" if _NONE.fullmatch(entry) or not entry.strip() else "other")
+    return found
+
+
+def ordinals(mask: str) -> list[int]:
+    """The ordinals in ``mask``; [] when it has other entries."""
+    entries = [e for e in mask.split(",") if e.strip()]
+    if not entries or not all(_ORDINAL.fullmatch(e) for e in entries):
+        return []
+    return [int(e) for e in entries]
+
+
+def _cuda_masked(scene: Scene) -> Iterable[tuple[RankRecord, str]]:
+    """Ranks whose CUDA mask decides what they see, with it."""
+    for rank in scene.ranks:
+        mask = rank.env.get(CVD)
+        if mask is None or scene.vendor(rank) != "nvidia":
+            continue
+        result = scene.mask_result(rank)
+        if result is not None and rank.visible and len(rank.visible) > len(result.devices):
+            continue
+        yield rank, mask
+
+
+def duplicate_entry(scene: Scene) -> Iterable[Finding]:
+    """CVD_DUPLICATE_ENTRY: a device named twice; the driver then exposes none (cuInit: 101)."""
+    bad, evidence = [], []
+    for rank, mask in _cuda_masked(scene):
+        result = scene.mask_result(rank)
+        twice = _repeated(mask)
+        invalid = result is not None and result.error is not None and result.error.code == 101
+        if invalid or (result is None and twice):
+            bad.append(rank)
+            evidence.append(f"{who(rank)}: {CVD}={mask!r} names a device twice; CUDA exposes none")
+    if bad:
+        once = ",".join(dict.fromkeys(e.strip() for e in bad[0].env[CVD].split(",")))
+        yield finding("CVD_DUPLICATE_ENTRY", bad, evidence, f"export {CVD}={once}")
+
+
+def _repeated(mask: str) -> bool:
+    entries = [e.strip() for e in mask.split(",") if e.strip()]
+    return len(set(entries)) < len(entries)
+
+
+def syntax(scene: Scene) -> Iterable[Finding]:
+    """CVD_SYNTAX: an entry that is neither a number, GPU-… nor MIG-…; or kinds mixed in one list."""
+    bad, evidence = [], []
+    for rank, mask in _cuda_masked(scene):
+        found = set(kinds(mask)) - {"none"}
+        if "other" not in found and len(found) <= 1:
+            continue
+        result = scene.mask_result(rank)
+        reads = f"the driver reads {len(result.devices)} of it" if result else "not CUDA's grammar"
+        bad.append(rank)
+        evidence.append(f"{who(rank)}: {CVD}={mask!r}: {reads}")
+    if bad:
+        yield finding("CVD_SYNTAX", bad, evidence, f"export {CVD}={meant(bad[0].env[CVD])}")
+
+
+def meant(mask: str) -> str:
+    """The plain list ``mask`` was probably meant as: ranges written out, quotes and words dropped."""
+    found: list[str] = []
+    for first, last, uuid in re.findall(
+        r"(\d{1,3})\s*[-:]\s*(\d{1,3})(?![-\w])|((?:GPU|MIG)-[\w/-]+)", mask
+    ):
+        found += [uuid] if uuid else [str(n) for n in range(int(first), int(last) + 1)]
+    return ",".join(found or re.findall(r"\d{1,3}", mask) or ["0"])
+
+
+def truncated(scene: Scene) -> Iterable[Finding]:
+    """CVD_TRUNCATED: an entry that names no device hides every entry after it."""
+    bad, evidence, kept = [], [], ""
+    for rank, mask in _cuda_masked(scene):
+        result = scene.mask_result(rank)
+        entries = mask.split(",")
+        if result is None:
+            dropped = _after_none(entries)
+            seen = len(entries) - len(dropped)
+        else:
+            dropped, seen = list(result.ignored), len(result.devices)
+        if not seen or not any(e.strip() for e in dropped) or "mig" in kinds(mask):
+            continue
+        bad.append(rank)
+        kept = kept or ",".join(e for e in entries if _ORDINAL.fullmatch(e) or _GPU.fullmatch(e))
+        evidence.append(
+            f"{who(rank)}: {CVD}={mask!r}: {dropped[0]!r} names no device here, so CUDA stops there"
+            f" and sees {seen}"
+        )
+    if bad:
+        fix = f"list only devices that exist: export {CVD}={kept}"
+        yield finding("CVD_TRUNCATED", bad, evidence, fix)
+
+
+def _after_none(entries: list[str]) -> list[str]:
+    at = next((i for i, e in enumerate(entries) if _NONE.fullmatch(e)), len(entries))
+    return entries[at:]
+
+
+def empty(scene: Scene) -> Iterable[Finding]:
+    """CVD_EMPTY: a mask that is set and leaves no device."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        name = next((n for n in MASKS if n in rank.env), None)
+        if name is None or rank.visible:
+            continue
+        mask = rank.env[name]
+        result = scene.mask_result(rank) if name == CVD else None
+        nothing = result is not None and not result.devices
+        if nothing or rank.visible == () or not mask.strip() or set(kinds(mask)) == {"none"}:
+            bad.append(rank)
+            saw = f"; {quoted(rank.error)}" if _NO_DEVICE.search(rank.error) else ""
+            evidence.append(f"{who(rank)}: {name}={mask!r} leaves no device{saw}")
+    if bad:
+        name = next(n for n in MASKS if n in bad[0].env)
+        fix = f"unset {name}  (set but empty hides every GPU), or list this rank's: export {name}=0"
+        yield finding("CVD_EMPTY", bad, evidence, fix)
+
+
+def stale_index_space(scene: Scene) -> Iterable[Finding]:
+    """CVD_STALE_INDEX_SPACE: a host's or job's index where a cgroup or container renumbered from 0."""
+    bad, evidence = [], []
+    for rank, mask in _cuda_masked(scene):
+        count = _renumbered(scene, rank)
+        indices = ordinals(mask)
+        if count is None or not indices or max(indices) < count:
+            continue
+        bad.append(rank)
+        evidence.append(
+            f"{who(rank)}: {CVD}={mask}, but it may open {count} GPU{'s' * (count != 1)}, which CUDA"
+            f" numbers from 0{_container_words(rank)}"
+        )
+    if not bad:
+        return
+    count = max(_renumbered(scene, bad[0]) or 1, 1)
+    inside = ",".join(str(i) for i in range(count))
+    if any(r.container for r in bad):
+        fix = f"in the container: unset {CVD} (or export {CVD}={inside}); GPUs are numbered from 0 there"
+        if scene.constrained is False:
+            fix += "; for the cluster: ConstrainDevices=yes in cgroup.conf"
+    else:
+        fix = f"leave {CVD} as Slurm set it (here {inside}) and select ordinal 0; do not export it anew"
+    yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
+
+
+def _renumbered(scene: Scene, rank: RankRecord) -> int | None:
+    """How many GPUs a cgroup or container leaves, where fewer than the node has; else None."""
+    node = scene.node(rank)
+    if node is None or not node.gpus:
+        return None
+    left = scene.enumerable(rank)
+    if left is not None and len(left) < len(node.gpus):
+        return len(left)
+    given = rank.env.get("NVIDIA_VISIBLE_DEVICES", "")
+    if rank.container and rank.openable is None and ordinals(given):
+        return len(ordinals(given))
+    return None
+
+
+def _container_words(rank: RankRecord) -> str:
+    if rank.container is None:
+        return ""
+    given = rank.env.get("NVIDIA_VISIBLE_DEVICES")
+    words = f" ({rank.container.runtime or 'container'}"
+    return f"{words}, NVIDIA_VISIBLE_DEVICES={given})" if given else f"{words})"
+
+
+def other_jobs_gpus(scene: Scene) -> Iterable[Finding]:
+    """CVD_STALE_INDEX_SPACE: a mask that names GPUs of the node that the job does not own."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        mask = rank.env.get(CVD)
+        if mask is None:
+            continue
+        foreign = _foreign(scene, rank, mask)
+        if foreign:
+            bad.append(rank)
+            evidence.append(f"{who(rank)}: {CVD}={mask} means {foreign}")
+    if bad:
+        fix = (
+            "index into the mask Slurm gave instead of replacing it: in Python"
+            f' os.environ["{CVD}"].split(",")[local_rank]; in bash'
+            f' export {CVD}=$(cut -d, -f$((SLURM_LOCALID+1)) <<< "${CVD}")'
+        )
+        yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
+
+
+def _foreign(scene: Scene, rank: RankRecord, mask: str) -> str | None:
+    if rank.allocated is not None and rank.visible:
+        outside = [p for p in rank.visible if p not in rank.allocated]
+        return f"{', '.join(outside)}, which this job does not own" if outside else None
+    if scene.constrained is not False:
+        return None
+    owned = ordinals(rank.env.get("SLURM_STEP_GPUS", "") or rank.env.get("SLURM_JOB_GPUS", ""))
+    outside_ids = [i for i in ordinals(mask) if i not in owned]
+    if not owned or not outside_ids:
+        return None
+    return f"GPU {outside_ids[0]} of the node; Slurm gave {','.join(map(str, owned))}"
+
+
+def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
+    """CVD_UUID_UNPARSED: a mask of UUIDs, valid for CUDA, that the program takes for numbers."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        mask = rank.env.get(CVD, "")
+        if not set(kinds(mask)) & {"gpu", "mig"}:
+            continue
+        text = f"{rank.error} {rank.stderr}"
+        counts_none = bool(rank.visible) and _COUNTS_NONE.search(text)
+        old = bool(rank.visible) and _OLD_TORCH.search(rank.framework or "") and text.strip()
+        if _INT_PARSER.search(text) or counts_none or old:
+            bad.append(rank)
+            said = quoted(rank.error or rank.stderr)
+            evidence.append(f"{who(rank)}: {CVD}={mask} is right for CUDA; the program says {said}")
+    if bad:
+        fix = (
+            "give the program ordinals: export CUDA_DEVICE_ORDER=PCI_BUS_ID"
+            f" {CVD}=$(nvidia-smi --id=${{{CVD}%%,*}} --query-gpu=index --format=csv,noheader);"
+            " in code treat entries as text and count with torch.cuda.device_count() (torch 2.0 or later)"
+        )
+        if "mig" in kinds(bad[0].env[CVD]):
+            fix = (
+                "treat mask entries as text: CUDA's ordinal is 0, NVML wants the MIG UUID; upgrade the"
+                f" program to one that does not int() {CVD} (torch 2.0 or later counts them)"
+            )
+        yield finding("CVD_UUID_UNPARSED", bad, evidence, fix)
+
+
+def set_after_init(scene: Scene) -> Iterable[Finding]:
+    """CVD_SET_AFTER_INIT: the mask in os.environ is not the one CUDA read when it began."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        before = rank.env_at_exec
+        if CVD not in rank.env or (before is None and not rank.cuda_initialized_before_set):
+            continue
+        now, then = rank.env[CVD], (before or {}).get(CVD)
+        if before is not None and CVD in before and now == then:
+            continue
+        if rank.cuda_initialized_before_set or _still_sees(scene, rank, now, then):
+            bad.append(rank)
+            count = f", still sees {len(rank.visible)} devices" if rank.visible else ""
+            was = "unset" if then is None else repr(then)
+            evidence.append(f"{who(rank)}: {CVD}={now} now, {was} when it started{count}")
+    if bad:
+        fix = (
+            f"export {CVD} before the process starts (in the launcher or its wrapper), or leave it and"
+            " call torch.cuda.set_device(local_rank) first"
+        )
+        yield finding("CVD_SET_AFTER_INIT", bad, evidence, fix)
+
+
+def _still_sees(scene: Scene, rank: RankRecord, now: str, then: str | None) -> bool:
+    """Whether what it sees is what the first mask gives and not what the present one does."""
+    new, old, gpus = scene.evaluated(rank, now), scene.evaluated(rank, then), scene.enumerable(rank)
+    if new is None or old is None or gpus is None or rank.visible is None:
+        return False
+    sees = set(rank.visible)
+    return {gpus[i].pci for i in old.devices} == sees != {gpus[i].pci for i in new.devices}
+
+
+def unset(scene: Scene) -> Iterable[Finding]:
+    """CVD_UNSET: no mask, although the job owns fewer GPUs than the rank sees, or tasks were to be bound."""
+    for _, ranks in scene.hosts:
+        bad, evidence, foreign = [], [], False
+        for rank in ranks:
+            sees = rank.visible
+            if sees is None or any(name in rank.env for name in MASKS):
+                continue
+            owned = _owned(rank)
+            if owned is not None and owned < len(sees):
+                foreign = foreign or bool(rank.allocated)
+                evidence.append(
+                    f"{who(rank)}: no mask is set; sees {len(sees)} GPUs, the job owns {owned}"
+                )
+                bad.append(rank)
+            elif scene.options.binds_per_task and len(sees) > 1 and len(ranks) > 1:
+                evidence.append(f"{who(rank)}: no mask is set although tasks were to be bound")
+                bad.append(rank)
+        if bad:
+            severity = Severity.ERROR if foreign else None
+            yield finding("CVD_UNSET", bad, evidence, _unset_fix(scene, bad), severity=severity)
+
+
+def _owned(rank: RankRecord) -> int | None:
+    if rank.allocated is not None:
+        return len(rank.allocated)
+    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
+        if ordinals(rank.env.get(name, "")):
+            return len(ordinals(rank.env[name]))
+    count = rank.env.get("SLURM_GPUS_ON_NODE", "")
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 6 else None
+
+
+def _unset_fix(scene: Scene, ranks: list[RankRecord]) -> str:
+    from clusterlab.binding.fixes import at_least, tasks_per_node
+
+    tasks = tasks_per_node(ranks)
+    if "none" in scene.options.gpu_bind and at_least(scene, 23, 11) is not True:
+        return (
+            "drop --gpu-bind=none (before Slurm 23.11 it unsets the mask):"
+            f" srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …; or in the task"
+            f" export {CVD}=$SLURM_JOB_GPUS; for the cluster: ConstrainDevices=yes in cgroup.conf"
+        )
+    return f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …, so that Slurm sets {CVD}"
+
+
+RULES = (
+    duplicate_entry,
+    syntax,
+    truncated,
+    empty,
+    stale_index_space,
+    other_jobs_gpus,
+    uuid_unparsed,
+    set_after_init,
+    unset,
+)

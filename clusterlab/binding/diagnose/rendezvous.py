@@ -1,0 +1,310 @@
+"""Rules about how ranks meet: master address and port, socket interfaces."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from clusterlab.binding.diagnose.saying import finding, quoted, those, who
+from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
+from clusterlab.binding.diagnose.slurm_identity import node_list
+from clusterlab.binding.diagnose.variables import number
+from clusterlab.binding.records import RankRecord
+from clusterlab.core.findings import Finding, Severity
+
+_IN_USE = re.compile(
+    r"EADDRINUSE|address already in use|port (is )?(already )?(used|in use)", re.IGNORECASE
+)
+_UNRESOLVED = re.compile(
+    r"gai ?error|name or service not known|getaddrinfo|temporary failure in name", re.I
+)
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+
+def master_addresses_differ(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: ranks of one world look for their master in different places."""
+    for world in scene.worlds:
+        told = [r for r in world if r.env.get("MASTER_ADDR")]
+        places = {(r.env["MASTER_ADDR"], r.env.get("MASTER_PORT", "")) for r in told}
+        if len(places) < 2 or _same_master(places) or _separate_worlds(told):
+            continue
+        evidence = [
+            f"{who(r)}: MASTER_ADDR={r.env['MASTER_ADDR']} MASTER_PORT={r.env.get('MASTER_PORT', 'unset')}"
+            for r in told
+        ]
+        yield finding("MASTER_ADDR_WRONG", told, evidence, _master_fix(scene))
+
+
+def _same_master(places: set[tuple[str, str]]) -> bool:
+    """Short and full names of one host, same port."""
+    return len({(a.partition(".")[0], p) if _address(a) is None else (a, p) for a, p in places}) < 2
+
+
+def _separate_worlds(ranks: Sequence[RankRecord]) -> bool:
+    """Whether every rank is a world of one: several programs side by side."""
+    return all(number(r.env, "WORLD_SIZE") == 1 for r in ranks)
+
+
+def master_is_local(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: a loopback, link-local or container bridge address for several hosts."""
+    for world in scene.worlds:
+        if len(by_host(world)) < 2 or _separate_worlds(world):
+            continue
+        bad = [r for r in world if _only_here(r.env.get("MASTER_ADDR", ""))]
+        if bad:
+            evidence = [
+                f"{those(bad)} on {len(by_host(world))} hosts: MASTER_ADDR={bad[0].env['MASTER_ADDR']} is"
+                " every host's own"
+            ]
+            yield finding("MASTER_ADDR_WRONG", bad, evidence, _master_fix(scene))
+
+
+def names_resolve_wrongly(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: own names that resolve to loopback, or to different address families."""
+    for world in scene.worlds:
+        if len(by_host(world)) < 2:
+            continue
+        bad, evidence, families = [], [], defaultdict(list)
+        for rank in world:
+            for name, text in rank.resolved.items():
+                address = _address(text)
+                if address is None:
+                    continue
+                families[address.version].append(rank)
+                if address.is_loopback:
+                    bad.append(rank)
+                    evidence.append(f"{who(rank)}: {name} resolves to {text}")
+        if bad:
+            device = _interface(world)
+            fix = (
+                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}, or take the host's name out"
+                " of the 127.* lines of /etc/hosts"
+            )
+            yield finding("MASTER_ADDR_WRONG", bad, evidence, fix)
+        elif len(families) > 1:
+            evidence = [
+                f"{who(r)}: {', '.join(f'{n} is {a}' for n, a in r.resolved.items())}"
+                for r in world
+            ]
+            device = _interface(world)
+            fix = (
+                f"one family for all: export NCCL_SOCKET_FAMILY=AF_INET GLOO_SOCKET_IFNAME={device}"
+            )
+            yield finding("MASTER_ADDR_WRONG", world, evidence, fix)
+
+
+def master_unreachable(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: the address is known not to answer, or no resolver knows it."""
+    for world in scene.worlds:
+        bad, evidence, better = [], [], None
+        for rank in world:
+            address = rank.env.get("MASTER_ADDR", "")
+            if address and rank.reachable.get(address) is False:
+                better = better or next((n for n, ok in rank.reachable.items() if ok), None)
+                evidence.append(f"{who(rank)}: {address} does not answer from here")
+                bad.append(rank)
+            elif address and _UNRESOLVED.search(rank.error):
+                evidence.append(f"{who(rank)}: MASTER_ADDR={address}: {quoted(rank.error)}")
+                bad.append(rank)
+        if bad:
+            fix = f"export MASTER_ADDR={better}" if better else _master_fix(scene)
+            yield finding("MASTER_ADDR_WRONG", bad, evidence, fix)
+
+
+def master_is_not_rank_zero(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: MASTER_ADDR names a host of the job on which rank 0 does not run."""
+    for world in scene.worlds:
+        first = next((r for r in world if r.rank == 0), None)
+        if first is None:
+            continue
+        address = first.env.get("MASTER_ADDR", "")
+        others = set(by_host(world)) | set(node_list(first))
+        if address in others and address.partition(".")[0] != first.host.partition(".")[0]:
+            evidence = [f"rank 0 runs on {first.host}, MASTER_ADDR={address}"]
+            yield finding("MASTER_ADDR_WRONG", world, evidence, f"export MASTER_ADDR={first.host}")
+
+
+def _master_fix(scene: Scene) -> str:
+    if scene.under_slurm or "sbatch" in scene.record.launcher:
+        return 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+    host = scene.ranks[0].host
+    first = next((r.host for r in scene.ranks if r.rank == 0), host)
+    return f"export MASTER_ADDR={first}  (rank 0's host, the same on all ranks)"
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _only_here(text: str) -> bool:
+    address = _address(text)
+    if address is None:
+        return text.lower() in _LOCAL_NAMES
+    bridge = ipaddress.ip_network("172.17.0.0/16")  # docker0 unless configured otherwise
+    return (
+        address.is_loopback or address.is_link_local or address in bridge or address.is_unspecified
+    )
+
+
+def port_taken(scene: Scene) -> Iterable[Finding]:
+    """MASTER_PORT_COLLISION: the port was in use."""
+    for world in scene.worlds:
+        bad = [r for r in world if _IN_USE.search(f"{r.error} {r.stderr}")]
+        if not bad:
+            continue
+        evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in bad]
+        inside = [r for r in bad if _ephemeral(r)]
+        if inside:
+            first, last = inside[0].ephemeral_ports or (0, 0)
+            evidence.append(
+                f"port {inside[0].env.get('MASTER_PORT')} lies in net.ipv4.ip_local_port_range"
+                f" {first}-{last}: any client socket may take it"
+            )
+        yield finding("MASTER_PORT_COLLISION", bad, evidence, _port_fix(bad))
+
+
+def jobs_share_a_port(scene: Scene) -> Iterable[Finding]:
+    """MASTER_PORT_COLLISION: two jobs on one host derived the same port."""
+    taken: dict[tuple[str, str], list[list[RankRecord]]] = defaultdict(list)
+    for world in scene.worlds:
+        first = world[0]
+        address, port = first.env.get("MASTER_ADDR", ""), first.env.get("MASTER_PORT")
+        if port and port != "0" and not uses_elastic(first):
+            taken[first.host if _only_here(address) else address, port].append(world)
+    for (host, port), worlds in taken.items():
+        if len(worlds) < 2:
+            continue
+        ranks = [r for world in worlds for r in world]
+        jobs = [w[0].job or w[0].env.get("SLURM_JOB_ID", "?") for w in worlds]
+        evidence = [f"jobs {', '.join(jobs)} all use {host}:{port}"]
+        yield finding("MASTER_PORT_COLLISION", ranks, evidence, _port_fix(ranks))
+
+
+def port_at_risk(scene: Scene) -> Iterable[Finding]:
+    """MASTER_PORT_COLLISION as information: a fixed port inside the range of client sockets."""
+    for world in scene.worlds:
+        risky = [r for r in world if _ephemeral(r) and not uses_elastic(r)]
+        if risky and not any(_IN_USE.search(r.error) for r in world):
+            evidence = [
+                f"{those(risky)}: MASTER_PORT={risky[0].env['MASTER_PORT']} is in the range of client ports"
+            ]
+            fix = _port_fix(risky)
+            yield finding("MASTER_PORT_COLLISION", risky, evidence, fix, severity=Severity.INFO)
+
+
+def _ephemeral(rank: RankRecord) -> bool:
+    port = number(rank.env, "MASTER_PORT")
+    return port is not None and rank.ephemeral_ports is not None and (
+        rank.ephemeral_ports[0] <= port <= rank.ephemeral_ports[1]
+    )  # fmt: skip
+
+
+def _port_fix(ranks: Sequence[RankRecord]) -> str:
+    if all(uses_elastic(r) for r in ranks):
+        return (
+            "another port: torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT … (one node: :0)"
+        )
+    return (
+        'export MASTER_PORT=$(python3 -c \'import socket; s=socket.socket(); s.bind(("", 0));'
+        " print(s.getsockname()[1])') on rank 0 and hand it to the others; fixed ports: outside"
+        " /proc/sys/net/ipv4/ip_local_port_range"
+    )
+
+
+def interface_names(scene: Scene) -> Iterable[Finding]:
+    """IFACE_WRONG: NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME matches no interface, or not in its grammar."""
+    for world in scene.worlds:
+        bad, evidence = [], []
+        several = len(by_host(world)) > 1
+        for rank in world:
+            for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+                text = rank.env.get(name, "").strip()
+                why = _wrong_interface(name, text, rank.interfaces, several) if text else None
+                if why:
+                    bad.append(rank)
+                    evidence.append(f"{who(rank)}: {name}={text}: {why}")
+        if bad:
+            device = _interface(world)
+            fix = (
+                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}  (gloo: plain names; NCCL:"
+                " prefixes, ^ to exclude, = for exact names), or leave both unset"
+            )
+            yield finding("IFACE_WRONG", bad, evidence, fix)
+
+
+def _wrong_interface(
+    name: str, text: str, interfaces: Sequence[str] | None, several: bool
+) -> str | None:
+    """Why ``text`` is wrong under the grammar of the library that reads ``name``; None: it is not."""
+    if any(_address(part) for part in text.lstrip("^=").split(",")):
+        return "an address, not an interface's name"
+    if several and text.lstrip("=") == "lo":
+        return "loopback, with several hosts"
+    if name == "NCCL_SOCKET_IFNAME":
+        return _wrong_for_nccl(text, interfaces, several) if interfaces is not None else None
+    if text[0] in "^=":
+        return f"{text[0]} is NCCL's grammar; here names stand as they are"
+    missing = [p for p in text.split(",") if interfaces is not None and p not in interfaces]
+    return f"no interface {missing[0]} here ({', '.join(interfaces or ())})" if missing else None
+
+
+def _wrong_for_nccl(text: str, interfaces: Sequence[str], several: bool) -> str | None:
+    matched = nccl_matches(text, interfaces)
+    if not matched:
+        return f"matches no interface here ({', '.join(interfaces)})"
+    local = [i for i in matched if i == "lo" or i.startswith(("docker", "virbr", "veth"))]
+    if several and local == matched and not text.startswith("^"):
+        return f"only {', '.join(local)}, which other hosts cannot reach"
+    return None
+
+
+def nccl_matches(spec: str, names: Sequence[str]) -> list[str]:
+    """The names NCCL selects: ^ excludes, = is exact, else prefixes; ``name:port`` ports are passed over.
+
+    NCCL's parseStringList (src/misc/utils.cc): ^ and = count once, at the front of the whole list.
+    """
+    exclude = spec.startswith("^")
+    rest = spec[1:] if exclude else spec
+    exact = rest.startswith("=")
+    wanted = [p.partition(":")[0] for p in (rest[1:] if exact else rest).split(",") if p]
+    return [
+        n for n in names if any(n == w if exact else n.startswith(w) for w in wanted) != exclude
+    ]
+
+
+def _interface(world: Sequence[RankRecord]) -> str:
+    """An interface to name in a fix: the first real one in the record."""
+    for rank in world:
+        for name in rank.interfaces or ():
+            if name != "lo" and not name.startswith(("docker", "virbr", "veth", "br-")):
+                return name
+    return "INTERFACE"
+
+
+def interface_said(scene: Scene) -> Iterable[Finding]:
+    """IFACE_WRONG: a library says that it found no interface."""
+    pattern = re.compile(r"no socket interface found|Unable to find address for", re.IGNORECASE)
+    bad = [r for r in scene.ranks if pattern.search(f"{r.error} {r.stderr}")]
+    if bad:
+        evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in bad]
+        fix = "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME, or name one of: ls /sys/class/net"
+        yield finding("IFACE_WRONG", bad, evidence, fix)
+
+
+RULES = (
+    master_addresses_differ,
+    master_is_local,
+    names_resolve_wrongly,
+    master_unreachable,
+    master_is_not_rank_zero,
+    port_taken,
+    jobs_share_a_port,
+    port_at_risk,
+    interface_names,
+    interface_said,
+)

@@ -1,0 +1,178 @@
+"""Rules about what Slurm's GPU binding did: --gpu-bind, per-task device cgroups, SLURM_STEP_GPUS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from clusterlab.binding import fixes
+from clusterlab.binding.diagnose.mapping import shared_devices
+from clusterlab.binding.diagnose.masks import ordinals
+from clusterlab.binding.diagnose.saying import finding, quoted, those, who
+from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.records import RankRecord
+from clusterlab.core.findings import Finding, Severity
+
+_OUTSIDE = re.compile(
+    r"Bind request .* does not specify any devices within the allocation|Invalid --gpu-bind= value"
+)
+_IPC = re.compile(
+    r"cuIpc|hipIpc|cudaIpc|\bIPC\b|\bP2P\b|peer access|peer memory|pidfd|isAllDirectP2p",
+    re.IGNORECASE,
+)
+_IPC_FATAL = re.compile(r"IpcOpenMemHandle|hang|abort|unhandled|failed", re.IGNORECASE)
+
+
+def bind_outside_allocation(scene: Scene) -> Iterable[Finding]:
+    """GPU_BIND_OUT_OF_ALLOC: ids the allocation has not; Slurm then binds to its first GPU.
+
+    Slurm prints the message also where the cgroup binds rightly (partial nodes before 24.11): it counts
+    only where tasks really share a GPU.
+    """
+    for _, ranks in scene.hosts:
+        said = [r for r in ranks if _OUTSIDE.search(f"{r.error} {r.stderr}")]
+        ids = scene.options.bind_ids()
+        outside = _outside(scene, ranks, ids)
+        same = len(ranks) == 1 or len({r.visible for r in ranks}) < len(ranks)
+        if not same or not (said or outside):
+            continue
+        if not said and not shared_devices(scene, ranks):
+            continue
+        evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in said]
+        if outside:
+            evidence.append(
+                f"--gpu-bind names GPU {outside[0]}, the allocation has {_index_space(scene)}"
+            )
+        tasks = fixes.tasks_per_node(ranks)
+        owned = ordinals(ranks[0].env.get("SLURM_JOB_GPUS", ""))
+        space = range(tasks) if scene.constrained or len(owned) < tasks else owned[:tasks]
+        fix = (
+            f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks}"
+            f" --gpu-bind=map_gpu:{fixes.comma(space)} …  (ids count from 0 within the job with"
+            " ConstrainDevices, else they are the node's; masks as 0x…)"
+        )
+        yield finding("GPU_BIND_OUT_OF_ALLOC", said or ranks, evidence, fix)
+
+
+def _outside(scene: Scene, ranks: Sequence[RankRecord], ids: Sequence[int]) -> list[int]:
+    """The ids of --gpu-bind that the allocation has not, as far as the record tells."""
+    owned = ordinals(ranks[0].env.get("SLURM_JOB_GPUS", ""))
+    count = scene.options.gpus_asked(len(scene.record.nodes) or 1)
+    if scene.constrained and (count or owned):
+        return [i for i in ids if i >= (count or len(owned))]
+    if scene.constrained is False and owned:
+        return [i for i in ids if i not in owned]
+    node = scene.node(ranks[0])
+    return [i for i in ids if node is not None and node.gpus and i >= len(node.gpus)]
+
+
+def _index_space(scene: Scene) -> str:
+    count = scene.options.gpus_asked(len(scene.record.nodes) or 1)
+    return f"0 to {count - 1}" if scene.constrained and count else "others"
+
+
+def closest_gives_several(scene: Scene) -> Iterable[Finding]:
+    """GPU_BIND_CLOSEST_MULTI: closest gives each task all GPUs of its domain, so tasks overlap."""
+    for host, ranks in scene.hosts:
+        asked = "closest" in scene.options.gpu_bind
+        if not asked and not _looks_like_closest(scene, host, ranks):
+            continue
+        overlap = [
+            r
+            for r in ranks
+            if len(r.visible or ()) > 1
+            and any(set(r.visible or ()) & set(o.visible or ()) for o in ranks if o is not r)
+        ]
+        chosen = [scene.device(r) for r in overlap]
+        if not overlap or (None not in chosen and len(set(chosen)) == len(chosen)):
+            continue
+        evidence = [f"{who(r)}: sees {', '.join(r.visible or ())}" for r in overlap]
+        tasks = fixes.tasks_per_node(ranks)
+        fix = (
+            f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} --gpu-bind=single:1 …, or no"
+            " --gpu-bind and set_device(local_rank)"
+        )
+        yield finding("GPU_BIND_CLOSEST_MULTI", overlap, evidence, fix)
+
+
+def _looks_like_closest(scene: Scene, host: str, ranks: Sequence[RankRecord]) -> bool:
+    """Whether Slurm's tasks each see exactly the GPUs of their cores' domains, and not all the node's."""
+    node = scene.record.nodes.get(host)
+    if node is None or not scene.under_slurm or len(scene.tasks(ranks)) < len(ranks):
+        return False
+    for rank in ranks:
+        domains = {d for d, cpus in node.numa.items() if rank.cpus and rank.cpus & cpus}
+        near = {g.pci for g in node.gpus if g.numa in domains}
+        if not rank.cpus or set(rank.visible or ()) != near or len(near) == len(node.gpus):
+            return False
+    return len({r.visible for r in ranks}) > 1
+
+
+def isolated_from_peers(scene: Scene) -> Iterable[Finding]:
+    """IPC_ISOLATED: ranks of a node cannot open each other's GPU, so no CUDA IPC and no P2P.
+
+    Information where nothing complains (NCCL goes through host memory), an error where something does.
+    """
+    for _, ranks in scene.hosts:
+        devices = [(r, d) for r in ranks if (d := scene.device(r))]
+        views = [set(r.visible or ()) for r in ranks]
+        disjoint = (
+            len(views) > 1 and all(views) and sum(map(len, views)) == len(set().union(*views))
+        )
+        complaints = [r for r in ranks if _IPC.search(f"{r.error} {r.stderr}")]
+        walled = [
+            (r, peer)
+            for r in ranks
+            for _, peer in devices
+            if r.openable is not None and r.openable and not _may_open(scene, r, peer.key)
+        ]
+        if not walled and not (disjoint and complaints):
+            continue
+        if walled and not disjoint and not complaints:
+            continue  # several wrong things at once: other rules name them
+        evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in complaints[:3]]
+        if walled:
+            rank, peer = walled[0]
+            evidence.append(
+                f"{who(rank)}: its device cgroup holds {', '.join(rank.openable or ())}, not {peer.key}"
+            )
+        else:
+            evidence.append(f"{those(ranks)}: each sees GPUs that no other sees")
+        severity = Severity.INFO
+        if complaints:
+            hard = any(_IPC_FATAL.search(r.error) for r in complaints)
+            severity = Severity.FATAL if hard else Severity.ERROR
+        fix = fixes.keep_ipc(scene, ranks)
+        yield finding("IPC_ISOLATED", ranks, evidence, fix, severity=severity)
+
+
+def _may_open(scene: Scene, rank: RankRecord, key: str) -> bool:
+    gpu = scene.gpu_named(rank.host, key)
+    opens = rank.openable or ()
+    return key in opens or (gpu is not None and (gpu.pci in opens or gpu.uuid in opens))
+
+
+def step_gpus_wrong(scene: Scene) -> Iterable[Finding]:
+    """STEP_GPUS_UNRELIABLE: SLURM_STEP_GPUS names another GPU than the one the task got."""
+    for host, ranks in scene.hosts:
+        node = scene.record.nodes.get(host)
+        said = {r.env.get("SLURM_STEP_GPUS") for r in ranks}
+        if node is None or len(ranks) < 2 or len(said) != 1 or None in said:
+            continue
+        named = {g.pci for g in node.gpus if g.index in ordinals(next(iter(said)) or "")}
+        off = [r for r in ranks if r.visible and named and not set(r.visible) <= named]
+        if off and len({r.visible for r in ranks}) > 1:
+            text = next(iter(said))
+            evidence = [
+                f"{who(r)}: SLURM_STEP_GPUS={text}, got {', '.join(r.visible or ())}" for r in off
+            ]
+            fix = "read the GPU inside the task: nvidia-smi --query-gpu=pci.bus_id,uuid"
+            yield finding("STEP_GPUS_UNRELIABLE", off, evidence, f"{fix} --format=csv,noheader")
+
+
+RULES = (
+    bind_outside_allocation,
+    closest_gives_several,
+    isolated_from_peers,
+    step_gpus_wrong,
+)

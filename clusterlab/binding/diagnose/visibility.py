@@ -1,0 +1,209 @@
+"""Rules about what a rank sees and what it takes for the same thing: ordinals, MIG, orders, vendors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from clusterlab.binding import fixes
+from clusterlab.binding.diagnose.masks import CVD, kinds, ordinals
+from clusterlab.binding.diagnose.saying import finding, hardware, quoted, who
+from clusterlab.binding.diagnose.scene import Device, Scene
+from clusterlab.binding.records import GpuRecord, NodeRecord, RankRecord
+from clusterlab.core.findings import Finding, Severity
+
+_ORDER = "CUDA_DEVICE_ORDER"
+
+
+def ordinal_beyond_visible(scene: Scene) -> Iterable[Finding]:
+    """CVD_LOCAL_RANK_MISMATCH: the ordinal a rank selects is not among the devices it sees."""
+    for world in scene.worlds:
+        bad, evidence = [], []
+        for rank in world:
+            wanted, sees = rank.selected_device, rank.visible
+            if wanted is None or not sees or 0 <= wanted < len(sees):
+                continue
+            bad.append(rank)
+            here = f"{sees[0]}" if len(sees) == 1 else f"{len(sees)} devices"
+            said = f"; {quoted(rank.error)}" if rank.error else ""
+            evidence.append(f"{who(rank)}: selects ordinal {wanted}, sees {here} only{said}")
+        if bad:
+            single = all(len(r.visible or ()) == 1 for r in bad)
+            fix = f"select what is there: {fixes.SET_DEVICE}"
+            if single:
+                fix = f"torch.cuda.set_device(0) (one GPU is visible); or {fixes.show_all_gpus(scene, world)}"
+            elif fixes.tasks_per_node(world) > max(len(r.visible or ()) for r in bad):
+                fix = f"{fixes.one_gpu_each(scene, world)}"
+            yield finding("CVD_LOCAL_RANK_MISMATCH", bad, evidence, fix)
+
+
+def several_mig_in_mask(scene: Scene) -> Iterable[Finding]:
+    """MIG_LIMIT: a mask of several MIG instances; a CUDA process enumerates one."""
+    bad = [r for r in scene.ranks if kinds(r.env.get(CVD, "")).count("mig") > 1]
+    if bad:
+        evidence = [
+            f"{who(r)}: {CVD} lists {len(r.env[CVD].split(','))} MIG instances, CUDA shows the first only"
+            for r in bad
+        ]
+        fix = (
+            f"one process per instance, each with a mask of one entry: export {CVD}=$(cut -d,"
+            f' -f$((LOCAL_RANK+1)) <<< "${CVD}"), and ordinal 0 in the program'
+        )
+        yield finding("MIG_LIMIT", bad, evidence, fix)
+
+
+def mig_of_one_gpu(scene: Scene) -> Iterable[Finding]:
+    """MIG_LIMIT: ranks of one communicator on instances of one GPU, which NCCL takes for one device."""
+    for _, ranks in scene.hosts:
+        parents: dict[str, list[RankRecord]] = defaultdict(list)
+        for rank in ranks:
+            device = scene.device(rank)
+            if device and device.key.startswith("MIG-"):
+                parents[device.gpu.pci if device.gpu else _old_parent(device.key)].append(rank)
+        for parent, sharing in parents.items():
+            slices = {d.key for r in sharing if (d := scene.device(r))}
+            if len(slices) < 2 or not parent:
+                continue
+            evidence = [
+                f"{who(r)}: {d.key}, an instance of {parent}"
+                for r in sharing
+                if (d := scene.device(r))
+            ]
+            fix = (
+                "one rank per physical GPU: --gres=gpu:1 without MIG, or instances of different GPUs;"
+                " for several instances use gloo instead of NCCL: init_process_group('gloo')"
+            )
+            yield finding("MIG_LIMIT", sharing, evidence, fix)
+
+
+def _old_parent(uuid: str) -> str:
+    """The GPU in the older spelling ``MIG-GPU-<uuid>/<gi>/<ci>``; "" otherwise."""
+    return uuid.removeprefix("MIG-").partition("/")[0] if uuid.startswith("MIG-GPU-") else ""
+
+
+def device_order(scene: Scene) -> Iterable[Finding]:
+    """DEVICE_ORDER_MISMATCH: CUDA counts the fastest first where models differ, nvidia-smi by PCI."""
+    bad, evidence, hurts = [], [], False
+    for rank in scene.ranks:
+        node = scene.node(rank)
+        if node is None or not _mixed(node) or rank.env.get(_ORDER) == "PCI_BUS_ID":
+            continue
+        got, expected = _by_either_order(scene, rank, node)
+        if not got or not expected or got == expected:
+            continue
+        device = scene.device(rank)
+        masked = bool(rank.env.get(CVD))
+        hurts = hurts or masked or bool(rank.intended_pci)
+        bad.append(rank)
+        names = device.key if device else got[0]
+        evidence.append(
+            f"{who(rank)}: {CVD}={rank.env.get(CVD, 'unset')} gives {', '.join(got)}; by nvidia-smi's"
+            f" order it would be {', '.join(expected)} (uses {names}; {_ORDER} is not PCI_BUS_ID)"
+        )
+    if bad:
+        fix = f"export {_ORDER}=PCI_BUS_ID  (for all ranks), or a mask of UUIDs from nvidia-smi -L"
+        severity = Severity.ERROR if hurts else Severity.INFO
+        yield finding("DEVICE_ORDER_MISMATCH", bad, evidence, fix, severity=severity)
+
+
+def _mixed(node: NodeRecord) -> bool:
+    return len({g.model for g in node.gpus if g.model}) > 1
+
+
+def _by_either_order(
+    scene: Scene, rank: RankRecord, node: NodeRecord
+) -> tuple[list[str], list[str]]:
+    """What the rank sees, and what its mask would mean if CUDA counted by PCI; [] where unknown."""
+    mask = rank.env.get(CVD)
+    gpus, result = scene.enumerable(rank), scene.evaluated(rank, mask)
+    if not gpus or result is None or set(kinds(mask or "0")) != {"ordinal"}:
+        return [], []
+    expected = [gpus[i].pci for i in result.devices]
+    if rank.visible:
+        return list(rank.visible), expected
+    by_index = {g.index: g for g in gpus}
+    fastest = [by_index[i] for i in node.fastest_first if i in by_index]
+    if len(fastest) != len(gpus) or mask is None:
+        return [], []
+    return [fastest[i].pci for i in result.devices], expected
+
+
+def monitored_other_gpu(scene: Scene) -> Iterable[Finding]:
+    """NVML_INDEX_MISMATCH: a monitor or minor number takes another GPU for the rank's."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        device, node = scene.device(rank), scene.node(rank)
+        if device is None or device.gpu is None or node is None:
+            continue
+        watched = rank.monitor_pci
+        if watched is None and rank.monitor_index is not None:
+            watched = next((g.pci for g in node.gpus if g.index == rank.monitor_index), None)
+        by_minor = next((g.pci for g in node.gpus if g.index == rank.device_minor), None)
+        if watched is not None and watched != device.gpu.pci:
+            bad.append(rank)
+            index = "" if rank.monitor_index is None else f" (NVML index {rank.monitor_index})"
+            evidence.append(f"{who(rank)}: runs on {hardware(device)}, watched is {watched}{index}")
+        if by_minor is not None and by_minor != device.gpu.pci:
+            bad.append(rank)
+            evidence.append(
+                f"{who(rank)}: /dev/nvidia{rank.device_minor} is {hardware(device)}, nvidia-smi's index"
+                f" {rank.device_minor} is {by_minor}"
+            )
+    if bad:
+        device = scene.device(bad[0])
+        pci = device.gpu.pci if device and device.gpu else "PCI"
+        fix = (
+            f"name the GPU by hardware: nvidia-smi --id={pci} …, in code"
+            " nvmlDeviceGetHandleByPciBusId / ByUUID; a minor number's PCI address stands in"
+            " /proc/driver/nvidia/gpus/*/information; in gres.conf AutoDetect=nvml"
+        )
+        yield finding("NVML_INDEX_MISMATCH", bad, evidence, fix)
+
+
+def affinity_by_nvml_index(scene: Scene) -> Iterable[Finding]:
+    """NVML_INDEX_MISMATCH: cores next to the GPU that NVML counts as the local rank, not to the rank's.
+
+    Certain only where all ranks of the host have exactly the domain of that other GPU as their cores.
+    """
+    for host, ranks in scene.hosts:
+        remote = _beside_the_other(scene, scene.record.nodes.get(host), ranks)
+        if remote and all(ordinals(r.env.get(CVD, "")) for r, _, _ in remote):
+            evidence = [
+                f"{who(r)}: drives {hardware(d)} in NUMA domain {d.gpu.numa if d.gpu else '?'}, bound to"
+                f" all cores of domain {o.numa}, that of NVML's GPU {o.index} (NVML ignores {CVD})"
+                for r, d, o in remote
+            ]
+            fix = (
+                "bind by the device's PCI address, not by its ordinal: cores from"
+                " /sys/bus/pci/devices/$PCI/local_cpulist (torch.cuda.get_device_properties(i)"
+                ".pci_bus_id); or torchrun --numa-binding=node"
+            )
+            yield finding("NVML_INDEX_MISMATCH", [r for r, _, _ in remote], evidence, fix)
+
+
+def _beside_the_other(
+    scene: Scene, node: NodeRecord | None, ranks: list[RankRecord]
+) -> list[tuple[RankRecord, Device, GpuRecord]]:
+    """The remote ranks, each with its device and the GPU whose cores it has; [] if one rank does not fit."""
+    remote: list[tuple[RankRecord, Device, GpuRecord]] = []
+    for rank in ranks:
+        device = scene.device(rank)
+        other = next((g for g in node.gpus if g.index == rank.local_rank), None) if node else None
+        if node is None or device is None or device.gpu is None or other is None:
+            return []
+        if not rank.cpus or rank.cpus != node.numa.get(-1 if other.numa is None else other.numa):
+            return []
+        own = node.numa.get(-1 if device.gpu.numa is None else device.gpu.numa)
+        if own and not rank.cpus & own:
+            remote.append((rank, device, other))
+    return remote
+
+
+RULES = (
+    ordinal_beyond_visible,
+    several_mig_in_mask,
+    mig_of_one_gpu,
+    device_order,
+    monitored_other_gpu,
+    affinity_by_nvml_index,
+)
