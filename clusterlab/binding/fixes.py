@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
 from clusterlab.binding.records import RankRecord, cpu_list
 
-SET_DEVICE = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())'
+_LOCAL_VARIABLES = (
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "PALS_LOCAL_RANKID",
+    "FLUX_TASK_LOCAL_ID",
+    "SLURM_LOCALID",
+)
 
 
 def launcher_of(scene: Scene, ranks: Sequence[RankRecord]) -> str:
@@ -27,6 +34,21 @@ def launcher_of(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     if scene.under_slurm or "srun" in line:
         return "srun"
     return "mpirun" if "mpirun" in line or "mpiexec" in line else "plain"
+
+
+def local_variable(ranks: Sequence[RankRecord]) -> str:
+    """The variable that tells these ranks their own local ranks, all different on a host."""
+    for name in _LOCAL_VARIABLES:
+        told = [(r.host, r.env[name]) for r in ranks if name in r.env]
+        if told and len(set(told)) == len(ranks):
+            return name
+    return "LOCAL_RANK"
+
+
+def set_device(ranks: Sequence[RankRecord]) -> str:
+    """The line that selects a rank's device by the local rank its launcher sets."""
+    name = local_variable(ranks)
+    return f'torch.cuda.set_device(int(os.environ["{name}"]) % torch.cuda.device_count())'
 
 
 def tasks_per_node(ranks: Sequence[RankRecord]) -> int:
@@ -95,12 +117,9 @@ def one_gpu_each(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     kind = launcher_of(scene, ranks)
     tasks = min(tasks_per_node(ranks), gpus_per_node(scene, ranks))
     if kind == "torchrun":
-        return f"torchrun --nproc_per_node={tasks} …, and in the program {SET_DEVICE}"
+        return f"torchrun --nproc_per_node={tasks} …, and in the program {set_device(ranks)}"
     if kind == "mpirun":
-        return (
-            f"mpirun -N {tasks} … with"
-            ' torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])) before any CUDA call'
-        )
+        return f"mpirun -N {tasks} … with {set_device(ranks)} before any other CUDA call"
     if kind == "flux":
         return f"flux submit -N1 -n{tasks} -g1 -o gpu-affinity=per-task …"
     if kind == "srun":
@@ -109,7 +128,7 @@ def one_gpu_each(scene: Scene, ranks: Sequence[RankRecord]) -> str:
             f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} --gpu-bind=map_gpu:{ids} …"
             " and ordinal 0; or no --gpu-bind and set_device(SLURM_LOCALID)"
         )
-    return f"select the device by local rank: {SET_DEVICE}"
+    return f"select the device by local rank: {set_device(ranks)}"
 
 
 def more_cores(scene: Scene, ranks: Sequence[RankRecord], cores: int) -> str:

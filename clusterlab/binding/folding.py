@@ -55,7 +55,6 @@ CAUSES: dict[str, tuple[str, ...]] = {
         "IDENTITY_CONFLICT",
     ),
     "WORLD_SIZE_MISMATCH": ("SCOPE_MIX", "STALE_ENV", "LAUNCHER_NESTED"),
-    "RANK_PLACEMENT": (),
     "MASTER_PORT_COLLISION": (
         "LAUNCHER_NESTED",
         "STALE_ENV",
@@ -63,7 +62,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
         "IDENTITY_CONFLICT",
         "RANK_DUPLICATE",
     ),
-    "MASTER_ADDR_WRONG": ("NODELIST_PARSE", "SCOPE_MIX", "RANK_PLACEMENT"),
+    "MASTER_ADDR_WRONG": ("NODELIST_PARSE", "SCOPE_MIX", "RANK_PLACEMENT", "MASTER_PORT_COLLISION"),
     "SLURM_VAR_FORMAT": ("UNEVEN_TASKS",),
     "CONTAINER_ENV": ("CVD_STALE_INDEX_SPACE", "PMIX_COMPONENT"),
     "STALE_ENV": ("CPU_MASK_INHERITED",),
@@ -88,13 +87,24 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "NIC_RAIL_MISMATCH": (*_WRONG_DEVICE, "GPU_SHARED_BY_RANKS"),
     "COMMUNICATION_FAILED": (
         "RANK_MISSING",
+        "LAUNCHER_NESTED",
+        *_BAD_MASK,
+        "CVD_UUID_UNPARSED",
+        "CVD_LOCAL_RANK_MISMATCH",
+        "CVD_EMPTY",
+        "GPU_SHARED_BY_RANKS",
+        "PMI_MISMATCH",
+        "PMIX_COMPONENT",
+        "LAUNCH_FAILED",
         "IFACE_WRONG",
         "MASTER_ADDR_WRONG",
         "MASTER_PORT_COLLISION",
-        "GPU_SHARED_BY_RANKS",
-        "CVD_LOCAL_RANK_MISMATCH",
+        "HOSTNAME_COLLISION",
     ),
 }
+
+# What one rank does wrong, all others notice: these follow from a cause on any rank.
+_NOTICED_BY_OTHERS = frozenset({"COMMUNICATION_FAILED"})
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
@@ -134,7 +144,12 @@ def _meets(found: Finding, code: str, findings: Sequence[Finding]) -> bool:
     order = ("info", "warning", "error", "fatal")
     return any(
         other.code == code
-        and (not other.ranks or not found.ranks or set(other.ranks) & set(found.ranks))
+        and (
+            found.code in _NOTICED_BY_OTHERS
+            or not other.ranks
+            or not found.ranks
+            or set(other.ranks) & set(found.ranks)
+        )
         and not (other.severity == "info" and order.index(found.severity) > 0)
         for other in findings
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,11 +15,24 @@ _EXAMPLE = """Examples:
 
   clusterlab doctor                                        this machine, one process
 
+  clusterlab doctor bundle/ --json                         what was saved, or a record in YAML
+
+  clusterlab doctor --log slurm-4711.out                   an error log alone
+
 Exit codes: 0 nothing of severity error, 1 a finding of severity error or above, 4 ranks are missing.
 """
 
 
 def doctor(
+    saved: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE_OR_DIR]", help="A saved bundle or record to diagnose instead."
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Classify an error log instead.")
+    ] = None,
     deadline_s: Annotated[
         float,
         typer.Option("--deadline", "-T", min=1, help="Seconds that ranks wait for each other."),
@@ -30,6 +44,10 @@ def doctor(
     ] = False,
 ) -> int:
     """Show host, GPU, NUMA node, cores and NICs of every rank, and what is wrong: no CUDA, no MPI."""
+    if saved is not None or log is not None:
+        from clusterlab.runs.offline_doctor import run_offline
+
+        return run_offline(saved, log, as_json=as_json)
     from clusterlab.runs.doctor import DoctorOptions, run_doctor
 
     return run_doctor(DoctorOptions(deadline_s, as_json, environment))

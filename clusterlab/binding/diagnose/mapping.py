@@ -113,7 +113,7 @@ def default_ordinal_everywhere(scene: Scene) -> Iterable[Finding]:
         if None in told or len(set(told)) < len(ranks) or any(r.app_size == 1 for r in ranks):
             continue
         evidence = [f"{those(ranks)} are told their local ranks and all stay on ordinal 0"]
-        fix = f"before the first CUDA call: {fixes.SET_DEVICE}"
+        fix = f"before the first CUDA call: {fixes.set_device(ranks)}"
         yield finding("DEVICE_NOT_SET", ranks, evidence, fix)
 
 
@@ -140,9 +140,7 @@ def modulo_of_global_rank(scene: Scene) -> Iterable[Finding]:
             f"{who(r)}: local rank {r.local_rank}, selects {r.selected_device} = {r.rank} % {count}"
             for r in off
         ]
-        fix = f"use the launcher's local rank, not RANK % {count}: {fixes.SET_DEVICE}"
-        if any("OMPI_COMM_WORLD_LOCAL_RANK" in r.env for r in off):
-            fix += "  (mpirun: OMPI_COMM_WORLD_LOCAL_RANK)"
+        fix = f"use the launcher's local rank, not RANK % {count}: {fixes.set_device(world)}"
         yield finding("RANK_MODULO_MISMAP", off, evidence, fix)
 
 

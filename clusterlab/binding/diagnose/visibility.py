@@ -29,7 +29,7 @@ def ordinal_beyond_visible(scene: Scene) -> Iterable[Finding]:
             evidence.append(f"{who(rank)}: selects ordinal {wanted}, sees {here} only{said}")
         if bad:
             single = all(len(r.visible or ()) == 1 for r in bad)
-            fix = f"select what is there: {fixes.SET_DEVICE}"
+            fix = f"select what is there: {fixes.set_device(world)}"
             if single:
                 fix = f"torch.cuda.set_device(0) (one GPU is visible); or {fixes.show_all_gpus(scene, world)}"
             elif fixes.tasks_per_node(world) > max(len(r.visible or ()) for r in bad):

@@ -1,0 +1,143 @@
+"""A joined record and its findings for people: rank → host → GPU → NUMA → cores → NIC, then what is wrong.
+
+No line is wider than 100 columns. Consequences stand under their cause, without evidence of their own.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.records import JoinedRecord, RankRecord, cpu_list
+from clusterlab.core.findings import Finding
+from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.launch.roll_call import rank_words
+
+WIDTH = 100
+_GAP = "  "
+_MOST_EVIDENCE = 8
+_MOST_ROWS = 64
+
+Cell = Callable[[Scene, RankRecord], str]
+
+
+def record_lines(record: JoinedRecord, findings: Sequence[Finding]) -> list[str]:
+    """The whole report."""
+    return [*_wrapped("# ", _headline(record)), *_table(record), *finding_lines(findings)]
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Findings with evidence and fix; what follows from another is indented under it, in one line."""
+    lines = [""] if findings else ["# no findings"]
+    for finding in findings:
+        ranks = f" ({rank_words(finding.ranks)})" if finding.ranks else ""
+        head = f"{finding.severity} {finding.code}{ranks}"
+        if finding.caused_by is not None:
+            first = finding.evidence[0] if finding.evidence else ""
+            lines += _wrapped("    follows: ", f"{head}: {first}")
+            continue
+        lines += _wrapped("", head)
+        for text in finding.evidence[:_MOST_EVIDENCE]:
+            lines += _wrapped("  ", text)
+        if len(finding.evidence) > _MOST_EVIDENCE:
+            lines.append(f"  and {len(finding.evidence) - _MOST_EVIDENCE} more")
+        lines += _wrapped("  fix: ", finding.fix)
+    return lines
+
+
+def _headline(record: JoinedRecord) -> str:
+    hosts = list(dict.fromkeys(r.host for r in record.ranks))
+    names = compress_hostlist(hosts)
+    seen = f"{len(record.ranks)} rank{'s' if len(record.ranks) != 1 else ''}"
+    lost = f", {len(record.missing_ranks)} missing" if record.missing_ranks else ""
+    started = f"; started by: {record.launcher}" if record.launcher else ""
+    return f"clusterlab doctor: {seen}{lost} on {len(hosts)} host{'s' * (len(hosts) != 1)} ({names}){started}"
+
+
+def _table(record: JoinedRecord) -> list[str]:
+    scene = Scene(record)
+    shown = record.ranks[:_MOST_ROWS]
+    rows = [[heading for heading, _, _ in _COLUMNS]]
+    rows += [[cell(scene, rank) for _, cell, _ in _COLUMNS] for rank in shown]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    narrowest = [low for _, _, low in _COLUMNS]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
+        widest = max(range(len(widths)), key=lambda i: widths[i] - narrowest[i])
+        widths[widest] -= 1
+    lines = [
+        _GAP.join(_cut(cell, w).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    if len(record.ranks) > _MOST_ROWS:
+        lines.append(f"… and {len(record.ranks) - _MOST_ROWS} more ranks")
+    return lines if record.ranks else []
+
+
+def _visible(_scene: Scene, rank: RankRecord) -> str:
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ZE_AFFINITY_MASK",
+    )
+    mask = next((rank.env[n] for n in names if n in rank.env), None)
+    return "unset" if mask is None else " ".join(mask.split()) or '""'
+
+
+def _gpu(scene: Scene, rank: RankRecord) -> str:
+    device = scene.device(rank)
+    if device is not None:
+        return device.key
+    if rank.visible is None:
+        return "?"
+    return "none" if rank.selected_device is not None or not rank.visible else "-"
+
+
+def _gpu_numa(scene: Scene, rank: RankRecord) -> str:
+    device = scene.device(rank)
+    if device is None or device.gpu is None:
+        return "-"
+    return "?" if device.gpu.numa is None or device.gpu.numa < 0 else str(device.gpu.numa)
+
+
+def _core_numa(scene: Scene, rank: RankRecord) -> str:
+    node = scene.node(rank)
+    if node is None or rank.cpus is None:
+        return "-"
+    return ",".join(str(d) for d, cpus in sorted(node.numa.items()) if rank.cpus & cpus) or "?"
+
+
+def _nic(scene: Scene, rank: RankRecord) -> str:
+    if rank.nic_used:
+        return rank.nic_used
+    device, node = scene.device(rank), scene.node(rank)
+    if device is None or device.gpu is None or node is None:
+        return "-"
+    near = [n.name for n in node.nics if n.near_gpu is not None and n.near_gpu == device.gpu.index]
+    return f"{','.join(near)} nearest" if near else "-"
+
+
+_COLUMNS: tuple[tuple[str, Cell, int], ...] = (
+    # heading, cell, narrowest it may become; each NUMA belongs to what stands before it
+    ("rank", lambda _, r: str(r.rank), 4),
+    ("host", lambda _, r: r.host, 8),
+    ("local", lambda _, r: "?" if r.local_rank is None else str(r.local_rank), 5),
+    ("visible", _visible, 7),
+    ("GPU", _gpu, 12),
+    ("NUMA", _gpu_numa, 4),
+    ("cores", lambda _, r: "?" if r.cpus is None else cpu_list(r.cpus) or "-", 8),
+    ("NUMA", _core_numa, 4),
+    ("NIC", _nic, 8),
+)
+
+
+def _wrapped(lead: str, text: str) -> list[str]:
+    follow = "# " if lead.startswith("#") else " " * len(lead)
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=lead, subsequent_indent=follow, break_on_hyphens=False
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

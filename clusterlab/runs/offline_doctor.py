@@ -1,0 +1,49 @@
+"""``clusterlab doctor FILE_OR_DIR`` and ``--log FILE``: a diagnosis from what was saved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clusterlab.binding.diagnose import diagnose
+from clusterlab.binding.log_errors import classify_log
+from clusterlab.binding.record_table import finding_lines, record_lines
+from clusterlab.binding.records import load_record
+from clusterlab.binding.rules import exit_code
+from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Finding
+from clusterlab.runs.doctor import report_json
+
+
+def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
+    """Diagnose a bundle or record, or else an error log; the exit code. Raises UsageError."""
+    if saved is not None and log is not None:
+        raise UsageError("a record and a log", where="doctor", expected="one of them")
+    if saved is not None:
+        if not saved.exists():
+            raise UsageError("no such file or folder", where=str(saved))
+        record = load_record(saved)
+        findings = diagnose(record)
+        missing = list(record.missing_ranks)
+        count = len(record.ranks) + len(missing)
+        _print(findings, record_lines(record, findings), count, missing, as_json=as_json)
+        return int(exit_code(findings, missing))
+    if log is None:
+        raise UsageError(
+            "nothing to read", where="doctor", expected="a file, a folder, or --log FILE"
+        )
+    findings = classify_log(log)
+    ranks = len({rank for f in findings for rank in f.ranks})
+    _print(findings, finding_lines(findings), ranks, [], as_json=as_json)
+    return int(exit_code(findings, []))
+
+
+def _print(
+    findings: Sequence[Finding], lines: list[str], ranks: int, missing: list[int], *, as_json: bool
+) -> None:
+    if as_json:
+        lines = [json.dumps(report_json(ranks, missing, findings))]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
