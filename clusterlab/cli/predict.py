@@ -26,7 +26,10 @@ _EXAMPLE = """Examples:
 
 def predict(
     fabric: Annotated[
-        str, typer.Option("--fabric", help="A name of `topo list`, a YAML file, or `host`.")
+        str,
+        typer.Option(
+            "--fabric", help="A name of `topo list`, a file (`topo import` reads which), or `host`."
+        ),
     ],
     collective: Annotated[
         str, typer.Option("--collective", help="One, several with commas, or all.")

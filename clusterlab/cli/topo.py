@@ -48,6 +48,8 @@ def list_fabrics(
   clusterlab topo show hgx-h100
 
   clusterlab topo show broken.yaml --svg broken.svg
+
+Exit codes: 0 shown, 2 not readable.
 """,
 )
 def show(
@@ -64,13 +66,11 @@ def show(
 
     found = open_fabric(fabric)
     if svg is not None:
-        from clusterlab.records.files import write_atomic
+        from clusterlab.cli.output import write_output
         from clusterlab.topology.drawing.svg import fabric_svg
 
-        write_atomic(svg, fabric_svg(found).encode())
+        write_output(svg, fabric_svg(found))
     typer.echo(json.dumps(summary(found)) if as_json else summary_text(found))
-    if svg is not None:
-        typer.echo(f"clusterlab: {svg}", err=True)
 
 
 for _command in (topo_import, topo_discover, topo_export, topo_check, topo_break, topo_route):

@@ -20,11 +20,13 @@ _EXAMPLE = """Examples:
 
   clusterlab topo break superpod-h100-4su spine5 --policy hash
 
-  clusterlab predict all_reduce --fabric broken.yaml -n 64
+  clusterlab predict --fabric broken.yaml --collective all_reduce --ranks 64 -b 1G
 
 What can break: a device (leaf7, n5/nic3, n0/nvswitch2), a host (n5), a connection (leaf3/spine2) or one
 cable of it (leaf3/spine2#1, from 0), a cage of NICs (osfp4@n2), plane1, rail3; after it :half, :0.25 or
 :8/16 is what is left. In names * and ? match anything, [0-3,7] these numbers.
+
+Exit codes: 0 broken as asked, 2 not readable, or nothing of that name.
 """
 
 
@@ -56,9 +58,9 @@ def break_it(
     whole = open_fabric(fabric)
     broken = break_fabric(whole, what)
     if output is not None:
-        from clusterlab.records.files import write_atomic
+        from clusterlab.cli.output import write_output
 
-        write_atomic(output, broken_yaml(_base(fabric), whole.digest, what).encode())
+        write_output(output, broken_yaml(_base(fabric), whole.digest, what))
     lost = damage(whole, broken)
     repair = None if policy is None else _repair(whole, broken, policy, pairs)
     if as_json:
@@ -68,8 +70,6 @@ def break_it(
         typer.echo(damage_text(lost))
         if repair is not None:
             typer.echo(repair_text(repair))
-    if output is not None:
-        typer.echo(f"clusterlab: {output}", err=True)
 
 
 def _repair(whole: Fabric, broken: Fabric, policy: str, pairs: int) -> RepairReport:

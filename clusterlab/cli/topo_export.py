@@ -15,6 +15,8 @@ _EXAMPLE = """Examples:
   clusterlab topo export fabric.yaml --to slurm-tree > topology.conf
 
   clusterlab topo export superpod-h100-1su --to dot | dot -Tsvg > su.svg
+
+Exit codes: 0 written, 2 not readable, or a fabric that the format cannot hold.
 """
 
 
@@ -49,10 +51,9 @@ def export(
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
-    from clusterlab.records.files import write_atomic
+    from clusterlab.cli.output import write_output
 
-    write_atomic(output, text.encode())
-    typer.echo(f"clusterlab: {output}", err=True)
+    write_output(output, text)
 
 
 def add(topo: typer.Typer) -> None:

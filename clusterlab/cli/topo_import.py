@@ -18,7 +18,9 @@ _EXAMPLE = """Examples:
 
   clusterlab topo import ibnetdiscover.out --json | jq .findings
 
-Exit codes: 0 imported (findings are printed; `topo check` judges them), 2 no fabric or not readable.
+Some findings only the files show (a listing's odd lines, Slurm against the cables): they are printed here.
+
+Exit codes: 0 imported, whatever was found (`topo check` exits by it), 2 no fabric or not readable.
 """
 
 
@@ -41,29 +43,26 @@ def import_files(
 
     What each file is, is told from its content. Parts merge: a node, the network, Slurm's placement.
     """
+    from clusterlab.cli.output import write_output
     from clusterlab.cli.topo_text import findings_text, summary_text
     from clusterlab.topology.design.saving import fabric_to_yaml
-    from clusterlab.topology.importing.files import read_files
+    from clusterlab.topology.importing.files import read_files, with_checks
     from clusterlab.topology.importing.imported import NotAFabricError
 
     try:
-        imported = read_files(files, system=system)
+        imported = with_checks(read_files(files, system=system))
     except NotAFabricError as refusal:
         if as_json:
             typer.echo(json.dumps(refusal.to_json()))
         typer.echo(f"clusterlab: {refusal}", err=True)
         return ExitCode.USAGE
     if output is not None:
-        from clusterlab.records.files import write_atomic
-
-        write_atomic(output, fabric_to_yaml(imported.fabric).encode())
+        write_output(output, fabric_to_yaml(imported.fabric))
     if as_json:
         typer.echo(json.dumps(imported.to_json()))
     else:
         typer.echo(summary_text(imported.fabric))
         typer.echo(findings_text(imported.findings))
-        if output is not None:
-            typer.echo(f"clusterlab: {output}", err=True)
     return ExitCode.OK
 
 

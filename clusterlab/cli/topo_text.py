@@ -44,25 +44,25 @@ def summary_text(fabric: Fabric) -> str:
             f"{ratio['nominal']:.3g} as wired"
         )
     per_gpu = data["per_gpu"]
-    if per_gpu["scale_up_GBps"] or per_gpu["scale_out_GBps"]:
-        lines.append(
-            f"  per GPU: {_rate(per_gpu['scale_up_GBps'])} inside its domain, "
-            f"{_rate(per_gpu['scale_out_GBps'])} to the network"
-        )
+    rates = [("scale_up_GBps", "inside its domain"), ("scale_out_GBps", "to the network")]
+    known = [f"{per_gpu[key]:g} GB/s {where}" for key, where in rates if per_gpu[key]]
+    if known:
+        lines.append("  per GPU: " + ", ".join(known))
     down = {word: n for word, n in data["down"].items() if n}
     if down:
-        lines.append("  down or degraded: " + ", ".join(f"{n} {w}" for w, n in down.items()))
-    said = {severity: n for severity, n in data["findings"].items() if severity != "info"}
-    if said:
-        found = ", ".join(_counted(n, severity) for severity, n in said.items())
-        lines.append(f"  {found}: clusterlab topo check says which")
+        shown = ", ".join(_counted(n, word[:-1]) for word, n in down.items())
+        lines.append(f"  down or degraded: {shown} (clusterlab topo check says which)")
     return "\n".join(lines)
 
 
 def _counted(count: int, word: str) -> str:
     shown = _WORDS.get(word, word)
     if count != 1:
-        shown = "leaves" if word == "leaf" else shown + ("es" if shown.endswith("ch") else "s")
+        shown = (
+            shown[:-1] + "ves"
+            if word.endswith("leaf")
+            else shown + ("es" if shown.endswith("ch") else "s")
+        )
     return f"{count} {shown}"
 
 
@@ -74,15 +74,11 @@ def _speed(link: dict[str, Any]) -> str:
     return "speed unknown"
 
 
-def _rate(rate: float | None) -> str:
-    return "unknown" if rate is None else f"{rate:g} GB/s"
-
-
 def _tier(tier: dict[str, Any]) -> str:
     live, cables = tier["live_cables_down"], tier["cables_down"]
     shown = f"{live} of {cables}" if live != cables else f"{cables}"
     role = "" if tier["role"] in (None, "compute") else f"{tier['role']} "
-    return f"{_counted(tier['switches'], role + tier['kind'])}: {shown} cables down"
+    return f"{_counted(tier['switches'], role + tier['kind'])}: {shown} cables to what is below"
 
 
 def damage_text(damage: Damage) -> str:

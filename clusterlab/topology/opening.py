@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.findings import Finding, most_severe_first
+from clusterlab.core.findings import Finding
 from clusterlab.core.suggest import reject_unknown_keys
 from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
@@ -56,18 +56,13 @@ def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
     Raises UsageError as ``open_fabric`` does.
     """
     path = Path(name_or_path)
-    foreign = is_file(name_or_path) and not _is_own(path)
-    if foreign:
-        from clusterlab.topology.importing.files import read_files
+    if is_file(name_or_path) and not _is_own(path):
+        from clusterlab.topology.importing.files import read_files, with_checks
 
-        imported = read_files([path])
-        fabric, found = imported.fabric, list(imported.findings)
-    else:
-        fabric, found = open_fabric(name_or_path), []
-    # A file tells more of a fault than the fabric made of it: where both speak, the file is heard.
-    said = {finding.code for finding in found}
-    found += [finding for finding in check(fabric) if finding.code not in said]
-    return fabric, most_severe_first(found)
+        imported = with_checks(read_files([path]))
+        return imported.fabric, list(imported.findings)
+    fabric = open_fabric(name_or_path)
+    return fabric, check(fabric)
 
 
 def _is_own(path: Path) -> bool:

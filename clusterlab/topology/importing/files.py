@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import most_severe_first
+from clusterlab.topology.checks.all_checks import check
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.merge import merge
 from clusterlab.topology.importing.registry import read_any
@@ -24,6 +27,16 @@ def read_files(paths: Sequence[Path], *, system: bool = False) -> Imported:
     """
     parts = [read_any(_text(path), file=_shown(path), system=system) for path in paths]
     return parts[0] if len(parts) == 1 else merge(parts)
+
+
+def with_checks(imported: Imported) -> Imported:
+    """The same import with what ``checks`` find in its fabric added to what its file showed, worst first.
+
+    A file tells more of a fault than the fabric made of it: where both speak, the file is heard.
+    """
+    said = {finding.code for finding in imported.findings}
+    more = [finding for finding in check(imported.fabric) if finding.code not in said]
+    return replace(imported, findings=tuple(most_severe_first([*imported.findings, *more])))
 
 
 def _shown(path: Path) -> str:

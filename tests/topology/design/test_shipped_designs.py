@@ -292,6 +292,13 @@ def test_the_readme_s_example_joins_hosts_of_a_cloud() -> None:
     assert {k.wire_GBps for k in fabric.links_to("leaf0")} == {25.0}
 
 
+def test_the_schema_in_the_readme_is_a_fabric() -> None:
+    readme = (shipped("topologies") / "README.md").read_text()
+    (schema,) = [part for part in readme.split("```") if part.startswith("yaml\nname: my-fabric")]
+    fabric = fabric_from_yaml(schema.removeprefix("yaml\n"), file="README.md", default_name="x")
+    assert len(fabric.of_kind("nic")) == len(fabric.links_from("leaf3")) * 8 == 16
+
+
 def test_the_readme_lists_every_design() -> None:
     readme = (shipped("topologies") / "README.md").read_text()
     listed = {
