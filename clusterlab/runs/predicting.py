@@ -31,8 +31,8 @@ class Model:
     """What the predictions of a run rest on.
 
     ``observed`` is where ranks really are, ``on_fabric`` the same with their devices on the fabric.
-    ``fabric`` is None when no design describes the hardware; then nothing is predicted and ``note``
-    says why.
+    ``fabric`` is None when no design describes the hardware; then nothing is predicted. ``note`` says
+    why, or why the predictions may not be of this hardware.
     """
 
     observed: Placement
@@ -83,7 +83,18 @@ def choose_model(
         return Model(observed, backend, note=note)
     found = host_fabric(read_host()) if fabric == THIS_HOST else open_fabric(fabric)
     placed = place_like(found, _as_one_host(observed) if fabric == THIS_HOST else observed)
-    return Model(observed, backend, found, placed, calibration)
+    return Model(observed, backend, found, placed, calibration, note=_elsewhere(observed, found))
+
+
+def _elsewhere(observed: Placement, fabric: Fabric) -> str | None:
+    """What to say when a fabric of GPUs was named for ranks that have none; simulated GPUs are fine."""
+    models = {d.model for d in fabric.of_kind("gpu")} - {"fake"}
+    if not models or any(r.gpu_name for r in observed.ranks):
+        return None
+    return (
+        f"{fabric.name} describes GPUs, these ranks run without: the prediction is of other hardware; "
+        "without --fabric it is of this host"
+    )
 
 
 def _as_one_host(observed: Placement) -> Placement:
