@@ -1,0 +1,1 @@
+"""What Slurm will give each task of a job, foretold from its options alone."""
