@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.bind_explain import EXAMPLE as _EXPLAIN_EXAMPLE
+from clusterlab.cli.bind_explain import explain_command
 from clusterlab.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,3 +62,6 @@ def _mask_text(found: MaskResult, uuids: list[str]) -> str:
         rest = ",".join(found.ignored)
         lines.append(f"not read: {rest!r}, whose first entry names no device")
     return "\n".join(lines)
+
+
+app.command("explain", epilog=_EXPLAIN_EXAMPLE)(explain_command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterlab.binding.explain.cpu_bind_option import GpuBind
 from clusterlab.binding.explain.profile import NodeProfile
@@ -26,6 +26,8 @@ class GpuStep:
     bind: GpuBind | None
     constrain_devices: bool
     rules: SlurmRules
+    task_sharing: bool = False
+    """--gres-flags=allow-task-sharing: the device cgroup stays the step's, only masks are per task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,21 @@ def bind_gpus(step: GpuStep, cpus: Sequence[frozenset[int]]) -> list[TaskGpus]:
         return [whole] * step.tasks
     if step.bind.kind == "per_task" and step.bind.count == 0:
         return [TaskGpus(None, tuple(ordered), None)] * step.tasks
+    if step.task_sharing and step.constrain_devices:
+        return _sharing(step, ordered, cpus)
     return [_task(step, step.bind, task, cpus[task]) for task in range(step.tasks)]
+
+
+def _sharing(
+    step: GpuStep, ordered: Sequence[int], cpus: Sequence[frozenset[int]]
+) -> list[TaskGpus]:
+    """Masks per task in a cgroup that holds all of the step's GPUs: positions among those (24.11)."""
+    assert step.bind is not None
+    positions = replace(
+        step, gpus=frozenset(range(len(ordered))), constrain_devices=False, task_sharing=False
+    )
+    found = [_task(positions, step.bind, task, cpus[task]) for task in range(step.tasks)]
+    return [replace(task, gpus=tuple(ordered[place] for place in task.gpus)) for task in found]
 
 
 def _whole(step: GpuStep, ordered: Sequence[int]) -> TaskGpus:

@@ -20,6 +20,7 @@ from clusterlab.binding.explain.cpu_bind_option import (
 from clusterlab.binding.explain.distribution import Distribution, read_distribution
 from clusterlab.binding.explain.gpu_request import read_gpu_count, read_gres
 from clusterlab.binding.explain.rejection import RejectedError
+from clusterlab.binding.explain.versions import SlurmRules
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import expand_hostlist
 
@@ -256,6 +257,26 @@ def _set_cpu_bind(options: Options, text: str) -> None:
 
 def _set_gres_flags(options: Options, text: str) -> None:
     options.gres_flags = tuple(text.lower().split(","))
+
+
+_BINDING_FLAGS = {"disable-binding", "enforce-binding"}
+_SHARING_FLAGS = {"one-task-per-sharing", "multiple-tasks-per-sharing"}
+
+
+def check_gres_flags(options: Options, rules: SlurmRules) -> None:
+    """Raise RejectedError for --gres-flags that this version does not know (arg_set_gres_flags)."""
+    command, flags = options.command, options.gres_flags
+    if not rules.has_allow_task_sharing:
+        if flags and (len(flags) > 1 or flags[0] not in _BINDING_FLAGS):
+            raise RejectedError(f"{command}: error: Invalid --gres-flags specification")
+        return
+    for flag in flags:
+        if flag == "allow-task-sharing" and command != "srun":
+            raise RejectedError(
+                f"{command}: error: --gres-flags=allow-task-sharing is only used with srun."
+            )
+        if flag not in _BINDING_FLAGS | _SHARING_FLAGS | {"allow-task-sharing"}:
+            raise RejectedError(f"{command}: error: Invalid --gres-flags specification: {flag}")
 
 
 _SETTERS = {

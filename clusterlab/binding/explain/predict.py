@@ -13,7 +13,7 @@ from clusterlab.binding.explain.command_line import CommandLine
 from clusterlab.binding.explain.cpu_binding import CpuStep, bind_tasks, cpu_list
 from clusterlab.binding.explain.gpu_binding import GpuStep, bind_gpus
 from clusterlab.binding.explain.job_request import job_request, verify
-from clusterlab.binding.explain.options import Options, read_options
+from clusterlab.binding.explain.options import Options, check_gres_flags, read_options
 from clusterlab.binding.explain.rejection import BusyError, RejectedError
 from clusterlab.binding.explain.step import Step, create_step, settle_step_options
 from clusterlab.binding.explain.versions import SlurmRules
@@ -67,7 +67,8 @@ class Prediction:
     rejected: str | None = None
     notes: tuple[str, ...] = ()
     allocation: Allocation | None = None
-    steps: tuple[Options, ...] = field(default_factory=tuple)
+    job: Options | None = None
+    steps: tuple[Options, ...] = ()
 
 
 def predict(
@@ -81,34 +82,62 @@ def predict(
 
     ``environ``: variables around the command that Slurm reads (none by default).
     """
-    around = dict(environ or {})
-    tasks: list[Task] = []
-    notes: list[str] = []
-    options: list[Options] = []
-    allocation: Allocation | None = None
+    found = _Found()
     try:
-        job_options = read_options(submit, around)
-        notes += verify(job_options)
-        allocation = allocate(job_request(job_options), cluster.nodes, command=submit.command)
-        runner = _Runner(allocation, cluster, tasks)
-        if submit.command == "srun":
-            settle_step_options(job_options, allocation, direct=True)
-            options.append(job_options)
-            runner.start(job_options, direct=True, background=False)
-        else:
-            around |= step_environment(job_options, allocation)
-            for line in steps:
-                step_options = _step_options(line, around, cluster.rules)
-                notes += verify(step_options)
-                settle_step_options(step_options, allocation, direct=False)
-                options.append(step_options)
-                background = line.background or step_options.exact
-                runner.start(step_options, direct=False, background=background)
+        _run(found, submit, steps, cluster, dict(environ or {}))
     except RejectedError as error:
-        return Prediction(tuple(tasks), error.message, tuple(notes), allocation, tuple(options))
+        found.rejected = error.message
     except BusyError as error:
-        return Prediction(tuple(tasks), f"queued: {error}", tuple(notes), allocation)
-    return Prediction(tuple(tasks), None, tuple(notes), allocation, tuple(options))
+        found.rejected = f"queued: {error}"
+    return Prediction(
+        tuple(found.tasks),
+        found.rejected,
+        tuple(found.notes),
+        found.allocation,
+        found.job,
+        tuple(found.steps),
+    )
+
+
+@dataclass
+class _Found:
+    """A prediction in the making: what was settled before Slurm refused stays known."""
+
+    tasks: list[Task] = field(default_factory=list)
+    rejected: str | None = None
+    notes: list[str] = field(default_factory=list)
+    allocation: Allocation | None = None
+    job: Options | None = None
+    steps: list[Options] = field(default_factory=list)
+
+
+def _run(
+    found: _Found,
+    submit: CommandLine,
+    steps: Sequence[CommandLine],
+    cluster: Cluster,
+    around: dict[str, str],
+) -> None:
+    job = read_options(submit, around)
+    check_gres_flags(job, cluster.rules)
+    found.job = job
+    found.notes += verify(job)
+    allocation = allocate(job_request(job), cluster.nodes, command=submit.command)
+    found.allocation = allocation
+    runner = _Runner(allocation, cluster, found.tasks)
+    if submit.command == "srun":
+        settle_step_options(job, allocation, direct=True)
+        found.steps.append(job)
+        runner.start(job, direct=True, background=False)
+        return
+    around |= step_environment(job, allocation)
+    for line in steps:
+        options = _step_options(line, around, cluster.rules)
+        check_gres_flags(options, cluster.rules)
+        found.notes += verify(options)
+        settle_step_options(options, allocation, direct=False)
+        found.steps.append(options)
+        runner.start(options, direct=False, background=line.background or options.exact)
 
 
 def _step_options(line: CommandLine, around: Mapping[str, str], rules: SlurmRules) -> Options:
@@ -175,6 +204,7 @@ class _Runner:
                     step.gpu_bind,
                     self.cluster.constrain_devices,
                     self.cluster.rules,
+                    "allow-task-sharing" in options.gres_flags,
                 ),
                 cpus,
             )
