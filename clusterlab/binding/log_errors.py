@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,20 +58,22 @@ def _bounded(stream: Iterable[str]) -> Iterator[str]:
         yield line[:_MAX_LINE]
 
 
-def classify_lines(lines: Iterable[str]) -> list[Finding]:
+def classify_lines(
+    lines: Iterable[str], patterns: Sequence[LogPattern] = PATTERNS
+) -> list[Finding]:
     """Findings of the lines, causes first; each with the line's number and text and the ranks it names."""
-    hits = {pattern.name: _Hits() for pattern in PATTERNS}
+    hits = {pattern.name: _Hits() for pattern in patterns}
     for number, line in enumerate(lines, 1):
         cut = line[:_MAX_LINE]
         if not _ANY.search(cut):
             continue
-        for pattern in PATTERNS:
+        for pattern in patterns:
             if pattern.regex.search(cut):
                 _note(hits[pattern.name], number, cut)
                 break  # patterns stand from the particular to the general
     found = [
         _finding(pattern, hits[pattern.name])
-        for pattern in PATTERNS
+        for pattern in patterns
         if hits[pattern.name].count >= pattern.least
     ]
     return fold(_by_code(found))

@@ -23,6 +23,7 @@ class LogPattern:
     source: str
     least: int = 1
     severity: Severity | None = None
+    vague: bool = False  # a symptom of many causes: tells nothing where a cause is known
     regex: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +45,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         r"HIP error: invalid device ordinal|hipErrorInvalidDevice",
         f"{_ONE_MASK}; {_SEE}",
         "ROCm/clr hipamd/src/hip_error.cpp",
+        vague=True,
     ),
     LogPattern(
         "cuda_ordinal",
@@ -52,6 +54,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         "torch.cuda.set_device(local_rank % torch.cuda.device_count()); or give every rank all GPUs of the"
         f" node (srun --gpus-per-node=N, no --gpus-per-task); {_SEE}",
         "CUDA driver API, cuda.h: CUDA_ERROR_INVALID_DEVICE (101)",
+        vague=True,
     ),
     LogPattern(
         "no_device",
@@ -61,6 +64,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         'echo "${CUDA_VISIBLE_DEVICES-unset}" in the task: unset it where it is empty, list devices that'
         f" exist; in containers they count from 0; {_SEE}",
         "CUDA driver API, cuda.h: CUDA_ERROR_NO_DEVICE (100); torch/cuda/__init__.py; ROCm/clr",
+        vague=True,
     ),
     LogPattern(
         "nccl_duplicate",
@@ -85,6 +89,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         " local_rank))",
         "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, barrier()",
         severity=Severity.WARNING,
+        vague=True,
     ),
     LogPattern(
         "uuid_int",
@@ -185,6 +190,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         r"|waiting for \d+ more (worker|process|rank)",
         "export WORLD_SIZE from the launcher (SLURM_STEP_NUM_TASKS, OMPI_COMM_WORLD_SIZE) in each task",
         "microsoft/DeepSpeed comm.py; ray-project/ray",
+        vague=True,
     ),
     LogPattern(
         "srun_unused",
@@ -229,6 +235,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         r"connectFullMesh failed(?!.*remote=\[?(127\.|::1))",
         "export GLOO_SOCKET_IFNAME=INTERFACE, the same network on all hosts (ls /sys/class/net)",
         "pytorch/gloo gloo/rendezvous/context.cc",
+        vague=True,
     ),
     LogPattern(
         "port_in_use",
@@ -247,6 +254,15 @@ PATTERNS: tuple[LogPattern, ...] = (
         " another node: nc -zv $MASTER_ADDR $MASTER_PORT",
         f"{_TORCH_STORE}; torch/csrc/distributed/c10d/TCPStore.cpp; elastic rendezvous/api.py",
         severity=Severity.ERROR,
+        vague=True,
+    ),
+    LogPattern(
+        "bridge_address",
+        "IFACE_WRONG",
+        r"(Connect to|connect to|remote=\[?) ?172\.17\.\d+\.\d+",
+        "docker0's address is every host's own: export NCCL_SOCKET_IFNAME=^lo,docker"
+        " GLOO_SOCKET_IFNAME=INTERFACE",
+        f"{_NCCL_SOCKET}; Docker's default bridge network",
     ),
     LogPattern(
         "no_interface",
@@ -264,6 +280,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         "NCCL cannot reach a peer's address: export NCCL_SOCKET_IFNAME=INTERFACE of the network that joins"
         " the nodes; or the peer has died: see the first error in the log",
         _NCCL_SOCKET,
+        vague=True,
     ),
     LogPattern(
         "nccl_remote",
@@ -273,6 +290,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         "look for the rank that failed first, this one only noticed: rerun with NCCL_DEBUG=WARN; "
         + _SEE,
         "NVIDIA/nccl src/include/nccl.h.in; pytorch ProcessGroupNCCL.cpp",
+        vague=True,
     ),
     LogPattern(
         "nccl_rings",
@@ -280,6 +298,7 @@ PATTERNS: tuple[LogPattern, ...] = (
         r"ncclBuildRings failed|NCCL_IB_HCA.*(differ|mismatch)",
         "one NCCL_IB_HCA for all ranks of a node (or none); UCX_NET_DEVICES may differ per rank",
         "NVIDIA/nccl src/graph/rings.cc",
+        vague=True,
     ),
     LogPattern(
         "cpu_bind_outside",
@@ -343,5 +362,6 @@ PATTERNS: tuple[LogPattern, ...] = (
         "export OMP_NUM_THREADS=$((cores of the node / ranks on it))",
         "pytorch torch/distributed/run.py",
         severity=Severity.INFO,
+        vague=True,
     ),
 )

@@ -94,8 +94,7 @@ def server_out_of_reach(scene: Scene) -> Iterable[Finding]:
     bad = []
     for rank in scene.ranks:
         said = _PMIX.search(f"{rank.error} {rank.stderr}")
-        has = any(n.startswith(("PMIX_", "PMI_")) for n in rank.env)
-        alone = rank.app_size == 1 and len(scene.ranks) > 1 and not has
+        alone = rank.app_size == 1 and len(scene.ranks) > 1
         if rank.container and rank.host_env is None and (said or alone):
             bad.append(rank)
     if bad:

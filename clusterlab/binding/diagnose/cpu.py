@@ -103,11 +103,8 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
         have = len(ranks[0].cpus)
         asked = _wanted(ranks)
         tasks = len(scene.tasks(ranks))
-        bound = any(n.startswith("SLURM_CPU_BIND") for r in ranks for n in r.env)
         per_task = tasks > 1 and asked > have
-        under_other = (
-            bound and tasks <= 1 and have * 4 <= _share(scene, ranks) and have < len(ranks)
-        )
+        under_other = tasks <= 1 and have * 4 <= _share(scene, ranks) and have < len(ranks)
         listed = {
             r.env.get("SLURM_CPU_BIND_LIST") or r.env.get("SLURM_CPU_BIND", "") for r in ranks
         }

@@ -8,9 +8,11 @@ from clusterlab.binding.diagnose import (
     container,
     cpu,
     identity,
+    leftovers,
     mapping,
     masks,
     nic,
+    places,
     pmi,
     rendezvous,
     slurm_binding,
@@ -22,7 +24,8 @@ from clusterlab.binding.diagnose.saying import MOST_EVIDENCE
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.folding import fold
 from clusterlab.binding.log_errors import classify_lines
-from clusterlab.binding.records import JoinedRecord
+from clusterlab.binding.log_patterns import PATTERNS
+from clusterlab.binding.records import JoinedRecord, RankRecord
 from clusterlab.core.findings import Finding, Severity
 
 Rule = Callable[[Scene], Iterable[Finding]]
@@ -35,6 +38,8 @@ RULES: tuple[Rule, ...] = (
     *slurm_binding.RULES,
     *identity.RULES,
     *slurm_identity.RULES,
+    *places.RULES,
+    *leftovers.RULES,
     *pmi.RULES,
     *rendezvous.RULES,
     *cpu.RULES,
@@ -81,17 +86,24 @@ def _contradictory(record: JoinedRecord) -> list[Finding]:
 
 
 def _said_only(record: JoinedRecord, found: Sequence[Finding]) -> list[Finding]:
-    """What error texts alone tell of ranks for which no rule found a cause."""
+    """What error texts tell beyond the rules: vague ones only of ranks for which no rule found a cause."""
     explained = {rank for f in found if _ORDER.index(f.severity) >= 1 for rank in f.ranks}
-    lines = [
+    clear = [p for p in PATTERNS if not p.vague]
+    said = [
+        *classify_lines(_texts(r for r in record.ranks if r.rank in explained), clear),
+        *classify_lines(_texts(r for r in record.ranks if r.rank not in explained)),
+    ]
+    known = {f.code for f in found} | _disproved(record)
+    return [f for f in said if f.code not in known]
+
+
+def _texts(ranks: Iterable[RankRecord]) -> list[str]:
+    return [
         f"[rank{r.rank}]: {line}"
-        for r in record.ranks
-        if r.rank not in explained
+        for r in ranks
         for line in f"{r.error}\n{r.stderr}".splitlines()
         if line.strip()
     ]
-    known = {f.code for f in found} | _disproved(record)
-    return [f for f in classify_lines(lines) if f.code not in known]
 
 
 def _disproved(record: JoinedRecord) -> set[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.saying import finding, hardware, quoted, those, who
 from clusterlab.binding.diagnose.scene import Device, Scene, by_host
-from clusterlab.binding.diagnose.variables import WELL_KNOWN_LOCAL, number
+from clusterlab.binding.diagnose.variables import RARE_LOCAL, WELL_KNOWN_LOCAL, number
 from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
 
 _DUPLICATE = re.compile(r"duplicate gpu", re.IGNORECASE)
+_MOST_GPUS = 16  # of a node, for guesses
 _MPS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
 
 
@@ -28,8 +29,8 @@ def shared_devices(scene: Scene, ranks: Sequence[RankRecord]) -> dict[Device, li
 
 
 def _default_device(scene: Scene, rank: RankRecord) -> Device | None:
-    """What a rank that selected nothing works on: CUDA's ordinal 0."""
-    if rank.selected_device is not None or not rank.visible:
+    """What a rank works on that expects one GPU, as its options promise, and selects none: ordinal 0."""
+    if rank.selected_device is not None or not rank.visible or not scene.options.binds_per_task:
         return None
     return Device(rank.host, rank.visible[0], scene.gpu_named(rank.host, rank.visible[0]))
 
@@ -86,7 +87,11 @@ def stray_context(scene: Scene) -> Iterable[Finding]:
 
 
 def nothing_selected(scene: Scene) -> Iterable[Finding]:
-    """DEVICE_NOT_SET: ranks that see the same GPUs and select none all land on the first."""
+    """DEVICE_NOT_SET: ranks that see the same GPUs and select none all land on the first.
+
+    Information where the record only does not say what they select; an error where one GPU each was
+    asked for, so that the program has no reason to select.
+    """
     for _, ranks in scene.hosts:
         first: dict[str, list[RankRecord]] = defaultdict(list)
         for rank in ranks:
@@ -100,7 +105,8 @@ def nothing_selected(scene: Scene) -> Iterable[Finding]:
                 if len(there) > 1
             ]
             fix = fixes.one_gpu_each(scene, ranks)
-            yield finding("DEVICE_NOT_SET", bad, evidence, fix, severity=Severity.ERROR)
+            severity = Severity.ERROR if scene.options.binds_per_task else Severity.INFO
+            yield finding("DEVICE_NOT_SET", bad, evidence, fix, severity=severity)
 
 
 def default_ordinal_everywhere(scene: Scene) -> Iterable[Finding]:
@@ -119,7 +125,9 @@ def default_ordinal_everywhere(scene: Scene) -> Iterable[Finding]:
 
 def _told_local(rank: RankRecord) -> int | None:
     """The local rank by the first variable that frameworks look at."""
-    return next((number(rank.env, n) for n in WELL_KNOWN_LOCAL if n in rank.env), None)
+    return next(
+        (number(rank.env, n) for n in (*WELL_KNOWN_LOCAL, *RARE_LOCAL) if n in rank.env), None
+    )
 
 
 def modulo_of_global_rank(scene: Scene) -> Iterable[Finding]:
@@ -131,9 +139,7 @@ def modulo_of_global_rank(scene: Scene) -> Iterable[Finding]:
         off = [r for r in known if r.selected_device not in (r.local_rank, 0)]
         if not off:
             continue
-        sizes = {len(r.visible or ()) for r in known}
-        sizes |= {len(n.gpus) for r in known if (n := scene.node(r))}
-        count = next((n for n in sorted(sizes) if n > 1 and _fits(known, n)), None)
+        count = next((n for n in range(2, _MOST_GPUS + 1) if _fits(known, n)), None)
         if count is None:
             continue
         evidence = [
@@ -182,9 +188,13 @@ def _left_over(
         if not named and asked is not None and asked > len(driven):
             named = f"{asked - len(driven)} of the {asked} that were asked for"
         return named, None
-    if owned and all(scene.device(r) for r in ranks):
+    if not all(scene.device(r) for r in ranks):
+        return "", None
+    if owned:
         return ", ".join(sorted(owned - driven)), Severity.INFO  # a rank may use several
-    return "", None
+    asked = scene.options.gpus_asked(len(scene.record.nodes) or 1) or 0
+    left = asked - len(seen if len(seen) < asked else driven)
+    return f"{left} of the {asked} that were asked for" if left > 0 else "", Severity.INFO
 
 
 RULES = (

@@ -30,7 +30,7 @@ _INT_PARSER = re.compile(
 )
 _COUNTS_NONE = re.compile(
     r"device_count\(\)\s*==\s*0|is_available\(\)\s*==\s*False|no (cuda )?gpus? |0 (gpus|devices)"
-    r"|no cuda gpus are available|not find any gpu",
+    r"|no cuda gpus are available|not find any gpu|NVMLError|nvmlDeviceGetHandleByIndex",
     re.IGNORECASE,
 )
 _OLD_TORCH = re.compile(r"(?:py)?torch[-= ]?(?:0|1)\.[0-9]", re.IGNORECASE)
@@ -256,7 +256,8 @@ def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
         text = f"{rank.error} {rank.stderr}"
         counts_none = bool(rank.visible) and _COUNTS_NONE.search(text)
         old = bool(rank.visible) and _OLD_TORCH.search(rank.framework or "") and text.strip()
-        if _INT_PARSER.search(text) or counts_none or old:
+        named = any(e.strip() and e.strip() in text for e in mask.split(","))
+        if _INT_PARSER.search(text) or counts_none or old or named:
             bad.append(rank)
             said = quoted(rank.error or rank.stderr)
             evidence.append(f"{who(rank)}: {CVD}={mask} is right for CUDA; the program says {said}")
@@ -352,6 +353,34 @@ def _unset_fix(scene: Scene, ranks: list[RankRecord]) -> str:
     return f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …, so that Slurm sets {CVD}"
 
 
+def mask_against_view(scene: Scene) -> Iterable[Finding]:
+    """RECORD_CONTRADICTION: a mask that gives no device, of a rank that is said to see some."""
+    bad = []
+    for rank in scene.ranks:
+        result = scene.mask_result(rank)
+        gpus = scene.enumerable(rank) or []
+        named = set(kinds(rank.env.get(CVD, ""))) <= {"ordinal", "none"} or all(
+            g.uuid for g in gpus
+        )
+        late = rank.env_at_exec is not None or rank.cuda_initialized_before_set
+        if (
+            result is not None
+            and not result.devices
+            and rank.visible
+            and gpus
+            and named
+            and not late
+        ):
+            bad.append(rank)
+    if bad:
+        evidence = [
+            f"{who(r)}: {CVD}={r.env[CVD]!r} leaves nothing, said to see {len(r.visible or ())}"
+            for r in bad
+        ]
+        fix = "record it anew: clusterlab doctor --bundle DIR under the same launcher"
+        yield finding("RECORD_CONTRADICTION", bad, evidence, fix)
+
+
 RULES = (
     duplicate_entry,
     syntax,
@@ -362,4 +391,5 @@ RULES = (
     uuid_unparsed,
     set_after_init,
     unset,
+    mask_against_view,
 )

@@ -46,8 +46,10 @@ def protocols_differ(scene: Scene) -> Iterable[Finding]:
             fix = (
                 "srun --mpi=pmi2 …; Intel MPI also: export I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so"
             )
-        elif offered == "" and wants_pmix and scene.under_slurm:
-            said, fix = wants_pmix, "srun --mpi=pmix …  (srun --mpi=list shows what this Slurm has)"
+        elif offered == "" and (wants_pmix or wants_pmi) and scene.under_slurm:
+            said = wants_pmix or wants_pmi
+            kind = "pmix" if wants_pmix else "pmi2"
+            fix = f"srun --mpi={kind} …  (srun --mpi=list shows what this Slurm has)"
         else:
             continue
         names = {"pmi": "PMI_* only", "pmix": "PMIX_* only", "": "neither PMI nor PMIx"}

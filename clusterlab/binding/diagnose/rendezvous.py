@@ -28,7 +28,7 @@ def master_addresses_differ(scene: Scene) -> Iterable[Finding]:
     for world in scene.worlds:
         told = [r for r in world if r.env.get("MASTER_ADDR")]
         places = {(r.env["MASTER_ADDR"], r.env.get("MASTER_PORT", "")) for r in told}
-        if len(places) < 2 or _same_master(places) or _separate_worlds(told):
+        if len(places) < 2 or _same_master(places) or _separate_worlds(told) or _all_here(told):
             continue
         evidence = [
             f"{who(r)}: MASTER_ADDR={r.env['MASTER_ADDR']} MASTER_PORT={r.env.get('MASTER_PORT', 'unset')}"
@@ -40,6 +40,17 @@ def master_addresses_differ(scene: Scene) -> Iterable[Finding]:
 def _same_master(places: set[tuple[str, str]]) -> bool:
     """Short and full names of one host, same port."""
     return len({(a.partition(".")[0], p) if _address(a) is None else (a, p) for a, p in places}) < 2
+
+
+def _all_here(ranks: Sequence[RankRecord]) -> bool:
+    """Whether all ranks are on one host and say loopback or its name, and one port."""
+    here = {r.host.partition(".")[0] for r in ranks}
+    names = {r.env["MASTER_ADDR"] for r in ranks}
+    ports = {r.env.get("MASTER_PORT") for r in ranks}
+    return (
+        len(here) == len(ports) == 1
+        and all(_only_here(n) or n.partition(".")[0] in here for n in names)
+    )  # fmt: skip
 
 
 def _separate_worlds(ranks: Sequence[RankRecord]) -> bool:
@@ -124,6 +135,18 @@ def master_is_not_rank_zero(scene: Scene) -> Iterable[Finding]:
         if address in others and address.partition(".")[0] != first.host.partition(".")[0]:
             evidence = [f"rank 0 runs on {first.host}, MASTER_ADDR={address}"]
             yield finding("MASTER_ADDR_WRONG", world, evidence, f"export MASTER_ADDR={first.host}")
+
+
+def no_port(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: MASTER_PORT is no port."""
+    bad = []
+    for rank in scene.ranks:
+        port = number(rank.env, "MASTER_PORT")
+        if "MASTER_PORT" in rank.env and (port is None or port > 65535):
+            bad.append(rank)
+    if bad:
+        evidence = [f"{who(r)}: MASTER_PORT={r.env['MASTER_PORT'][:40]!r} is no port" for r in bad]
+        yield finding("MASTER_ADDR_WRONG", bad, evidence, _port_fix(bad))
 
 
 def _master_fix(scene: Scene) -> str:
@@ -302,6 +325,7 @@ RULES = (
     names_resolve_wrongly,
     master_unreachable,
     master_is_not_rank_zero,
+    no_port,
     port_taken,
     jobs_share_a_port,
     port_at_risk,

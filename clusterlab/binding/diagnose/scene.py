@@ -47,7 +47,11 @@ class Scene:
         """The ranks of each communicator, in rank order."""
         by_job: dict[str, list[RankRecord]] = defaultdict(list)
         for rank in self.ranks:
-            by_job[rank.job or rank.env.get("SLURM_JOB_ID", "")].append(rank)
+            run = rank.env.get("TORCHELASTIC_RUN_ID", "none")
+            job = rank.job or rank.env.get("SLURM_JOB_ID") or ("" if run == "none" else run)
+            by_job[job].append(rank)
+        if len(by_job) == 2 and "" in by_job:  # a wrapper passed the job's id to some ranks only
+            by_job = {"": list(self.ranks)}
         found: list[list[RankRecord]] = []
         for ranks in by_job.values():
             found += _by_step(ranks)

@@ -71,6 +71,25 @@ def _index_space(scene: Scene) -> str:
     return f"0 to {count - 1}" if scene.constrained and count else "others"
 
 
+def decimal_masks(scene: Scene) -> Iterable[Finding]:
+    """GPU_BIND_OUT_OF_ALLOC as information: mask_gpu without 0x is read as decimal (seen on 22.05.8)."""
+    text = scene.options.gpu_bind.partition("mask")[2].partition(":")[2]
+    entries = [e.partition("*")[0] for e in text.split(",") if e]
+    strange = [
+        e for e in entries if e.isascii() and e.isdigit() and 9 < int(e[:9]) != int(e[:9], 16)
+    ]
+    if strange and scene.ranks:
+        evidence = [
+            f"--gpu-bind={scene.options.gpu_bind}: {strange[0]} is decimal, GPUs {_bits(int(strange[0][:9]))}"
+        ]
+        fix = f"--gpu-bind=mask_gpu:{','.join('0x' + e for e in entries)} …"
+        yield finding("GPU_BIND_OUT_OF_ALLOC", scene.ranks, evidence, fix, severity=Severity.INFO)
+
+
+def _bits(mask: int) -> str:
+    return ",".join(str(b) for b in range(mask.bit_length()) if mask >> b & 1)
+
+
 def closest_gives_several(scene: Scene) -> Iterable[Finding]:
     """GPU_BIND_CLOSEST_MULTI: closest gives each task all GPUs of its domain, so tasks overlap."""
     for host, ranks in scene.hosts:
@@ -84,15 +103,17 @@ def closest_gives_several(scene: Scene) -> Iterable[Finding]:
             and any(set(r.visible or ()) & set(o.visible or ()) for o in ranks if o is not r)
         ]
         chosen = [scene.device(r) for r in overlap]
-        if not overlap or (None not in chosen and len(set(chosen)) == len(chosen)):
+        if not overlap:
             continue
+        apart = None not in chosen and len(set(chosen)) == len(chosen)
         evidence = [f"{who(r)}: sees {', '.join(r.visible or ())}" for r in overlap]
         tasks = fixes.tasks_per_node(ranks)
         fix = (
             f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} --gpu-bind=single:1 …, or no"
             " --gpu-bind and set_device(local_rank)"
         )
-        yield finding("GPU_BIND_CLOSEST_MULTI", overlap, evidence, fix)
+        severity = Severity.INFO if apart else None  # the program itself picks different ones
+        yield finding("GPU_BIND_CLOSEST_MULTI", overlap, evidence, fix, severity=severity)
 
 
 def _looks_like_closest(scene: Scene, host: str, ranks: Sequence[RankRecord]) -> bool:
@@ -124,7 +145,7 @@ def isolated_from_peers(scene: Scene) -> Iterable[Finding]:
             (r, peer)
             for r in ranks
             for _, peer in devices
-            if r.openable is not None and r.openable and not _may_open(scene, r, peer.key)
+            if _opens(scene, r) and not _may_open(scene, r, peer.key)
         ]
         if not walled and not (disjoint and complaints):
             continue
@@ -134,7 +155,7 @@ def isolated_from_peers(scene: Scene) -> Iterable[Finding]:
         if walled:
             rank, peer = walled[0]
             evidence.append(
-                f"{who(rank)}: its device cgroup holds {', '.join(rank.openable or ())}, not {peer.key}"
+                f"{who(rank)}: may open {', '.join(_opens(scene, rank))}, not {peer.key}"
             )
         else:
             evidence.append(f"{those(ranks)}: each sees GPUs that no other sees")
@@ -146,9 +167,24 @@ def isolated_from_peers(scene: Scene) -> Iterable[Finding]:
         yield finding("IPC_ISOLATED", ranks, evidence, fix, severity=severity)
 
 
+def _opens(scene: Scene, rank: RankRecord) -> tuple[str, ...]:
+    """What the rank may open, by its cgroup, its container, or a per-task binding with ConstrainDevices."""
+    if rank.openable is not None:
+        return rank.openable
+    if rank.container and rank.container.devices is not None:
+        return tuple(g.pci for g in scene.enumerable(rank) or ())
+    if (
+        scene.constrained
+        and scene.options.binds_per_task
+        and "sharing" not in scene.options.get("gres-flags")
+    ):
+        return rank.visible or ()
+    return ()
+
+
 def _may_open(scene: Scene, rank: RankRecord, key: str) -> bool:
     gpu = scene.gpu_named(rank.host, key)
-    opens = rank.openable or ()
+    opens = _opens(scene, rank)
     return key in opens or (gpu is not None and (gpu.pci in opens or gpu.uuid in opens))
 
 
@@ -172,6 +208,7 @@ def step_gpus_wrong(scene: Scene) -> Iterable[Finding]:
 
 RULES = (
     bind_outside_allocation,
+    decimal_masks,
     closest_gives_several,
     isolated_from_peers,
     step_gpus_wrong,

@@ -47,14 +47,14 @@ SOURCES = (
 )
 
 # Local-rank variables that frameworks commonly look for; others need to be told (LOCAL_RANK=…).
-WELL_KNOWN_LOCAL = (
-    "LOCAL_RANK",
-    "SLURM_LOCALID",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MV2_COMM_WORLD_LOCAL_RANK",
+WELL_KNOWN_LOCAL = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+RARE_LOCAL = (
     "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "PALS_LOCAL_RANKID",
+    "FLUX_TASK_LOCAL_ID",
+    "JSM_NAMESPACE_LOCAL_RANK",
 )
-RARE_LOCAL = ("PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "JSM_NAMESPACE_LOCAL_RANK")
 
 # What a program that finds no launcher by itself looks for: (framework, variables of which one is enough).
 # jax: jax/_src/clusters/{ompi_cluster,slurm_cluster}.py; accelerate: utils/environment.py.

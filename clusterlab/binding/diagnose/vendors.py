@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -14,6 +15,7 @@ from clusterlab.core.findings import Finding, Severity
 
 _ROCR, _HIP, _ZE = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"
 _HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
+_SELECTOR = "ONEAPI_DEVICE_SELECTOR"
 _ONE_LEVEL = (
     "keep one mask only: unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES and leave"
     " ROCR_VISIBLE_DEVICES (under Ray: export RAY_EXPERIMENTAL_NOSET_ROCR_VISIBLE_DEVICES=1"
@@ -26,7 +28,7 @@ def stacked_rocm_masks(scene: Scene) -> Iterable[Finding]:
     bad, evidence, fine, stacked = [], [], [], []
     for rank in scene.ranks:
         outer = rank.env.get(_ROCR)
-        name = _HIP if rank.env.get(_HIP) else CVD
+        name = next((n for n in (_HIP, CVD, "GPU_DEVICE_ORDINAL") if rank.env.get(n)), CVD)
         inner = rank.env.get(name)
         if outer is None or not inner or not _amd(scene, rank):
             continue
@@ -93,6 +95,25 @@ def _foreign_names(scene: Scene, rank: RankRecord) -> list[str]:
     return [CVD, _ROCR, _HIP] if vendor == "intel" else [_ROCR, _HIP, _ZE]
 
 
+def selector_beyond_mask(scene: Scene) -> Iterable[Finding]:
+    """ONEAPI_DEVICE_SELECTOR counts what ZE_AFFINITY_MASK left, not the node's devices."""
+    bad, evidence = [], []
+    for rank in scene.ranks:
+        mask, text = rank.env.get(_ZE, ""), rank.env.get(_SELECTOR, "")
+        count = len([e for e in mask.split(",") if e.strip()])
+        wanted = [
+            int(n) for n in re.findall(r"(?<![0-9.])[0-9]{1,3}(?![0-9.])", text.partition(":")[2])
+        ]
+        if count and wanted and max(wanted) >= count and "." not in mask:
+            bad.append(rank)
+            evidence.append(
+                f"{who(rank)}: {_ZE}={mask} leaves {count}, {_SELECTOR}={text} asks for more"
+            )
+    if bad:
+        fix = f"keep one: unset {_SELECTOR} and leave {_ZE}"
+        yield finding("VENDOR_MASK_CONFLICT", bad, evidence, fix)
+
+
 def level_zero_hierarchies(scene: Scene) -> Iterable[Finding]:
     """One ZE_AFFINITY_MASK read under different hierarchies, or with entries its hierarchy has not."""
     for _, ranks in scene.hosts:
@@ -140,4 +161,10 @@ def _amd(scene: Scene, rank: RankRecord) -> bool:
     return _ROCR in rank.env or _HIP in rank.env
 
 
-RULES = (stacked_rocm_masks, hip_against_cuda, foreign_masks, level_zero_hierarchies)
+RULES = (
+    stacked_rocm_masks,
+    hip_against_cuda,
+    foreign_masks,
+    selector_beyond_mask,
+    level_zero_hierarchies,
+)

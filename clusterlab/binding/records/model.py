@@ -81,6 +81,8 @@ class RankRecord:
     device cgroup lets it open. ``allocated``: what its job owns on the host. ``used``: what it computes
     on. ``contexts``: ordinals that hold one of its CUDA contexts. ``host_env``: outside its container;
     ``parent_env``: of the launching shell; ``env_at_exec``: the mask variables the process began with.
+    ``nearest_nics``: RDMA devices nearest to its GPU by PCI path, with the distance (``mlx5_0 PIX``);
+    ``identity_from``: which launcher's word its rank is; ``notes``: what it could not see, in words.
     """
 
     host: str
@@ -119,6 +121,9 @@ class RankRecord:
     ephemeral_ports: tuple[int, int] | None = None
     job: str | None = None
     omp_threads: int | None = None
+    nearest_nics: tuple[str, ...] = ()
+    identity_from: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _node(host: str, data: Any, where: str) -> NodeRecord:
         mig=tuple(m for m in mig if m.uuid),
         fastest_first=fields.numbers("fastest_first") or (),
         profile=fields.text("profile"),
-        boot_id=fields.text("boot_id"),
+        boot_id=_machine(fields),
     )
 
 
@@ -153,8 +153,8 @@ def _rank(data: Any, where: str) -> RankRecord:
         cuda_initialized_before_set=fields.flag("cuda_initialized_before_set"),
         contexts=fields.numbers("contexts"),
         interfaces=fields.texts("interfaces"),
-        hostname_short=fields.text("hostname_short"),
-        boot_id=fields.text("boot_id"),
+        hostname_short=fields.text("hostname_short") or _first_label(fields.text("hostname")),
+        boot_id=_machine(fields),
         resolved=fields.environment("resolved") or {},
         reachable=_reachable(fields),
         monitor_index=fields.number("monitor_index"),
@@ -165,7 +165,20 @@ def _rank(data: Any, where: str) -> RankRecord:
         ephemeral_ports=_ports(fields),
         job=fields.text("job"),
         omp_threads=fields.number("omp_threads"),
+        nearest_nics=fields.texts("nearest_nics") or (),
+        identity_from=fields.text("identity_from"),
+        notes=fields.texts("notes") or (),
     )
+
+
+def _machine(fields: Fields) -> str | None:
+    """What a library would tell machines apart by."""
+    names = ("boot_id", "host_hash", "machine_id")
+    return next((text for name in names if (text := fields.text(name))), None)
+
+
+def _first_label(name: str | None) -> str | None:
+    return name.partition(".")[0] if name else None
 
 
 def _list(fields: Fields, name: str) -> Iterable[Any]:
