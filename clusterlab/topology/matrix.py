@@ -65,6 +65,15 @@ def topo_matrix(fabric: Fabric, host: str) -> TopoCells:
     return TopoCells(tuple(labels), ends, rows, numa)
 
 
+def topo_word(fabric: Fabric, a: str, b: str) -> str | None:
+    """The cell of two GPUs or NICs of one host; None for other devices, or one with itself."""
+    one, other = fabric.device(a), fabric.device(b)
+    together = one.host is not None and one.host == other.host and a != b
+    if not together or not {one.kind, other.kind} <= {"gpu", "nic"}:
+        return None
+    return _cell(fabric, one, other, _crossed(fabric, one).get(b))
+
+
 def render(cells: TopoCells, *, cpu_affinity: Mapping[str, str] | None = None) -> str:
     """The matrix as nvidia-smi prints it, tabs included; ``cpu_affinity`` by device name or label.
 
@@ -114,7 +123,7 @@ def _level(crossed: Crossed | None) -> str:
 def _shared_links(fabric: Fabric, a: str, b: str, link_class: str) -> int:
     """Working links between two GPUs: their own, and over each switch the smaller of the two sides."""
     there, back = _working(fabric, a, link_class), _working(fabric, b, link_class)
-    switches = {d.name for d in fabric.of_kind("nvswitch")} & there.keys() & back.keys()
+    switches = [s for s in there.keys() & back.keys() if fabric.device(s).kind == "nvswitch"]
     return there.get(b, 0) + sum(min(there[s], back[s]) for s in switches)
 
 

@@ -32,7 +32,7 @@ def test_no_way_is_no_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path
     design = tmp_path / "apart.yaml"
     design.write_text("hosts: {count: 2, devices: [{name: gpu0, kind: gpu}]}\n")
     code, text, _ = run(capsys, str(design), "n0/gpu0", "n1/gpu0")
-    assert (code, text) == (3, "n0/gpu0 -> n1/gpu0: DIS\n  no way\n")
+    assert (code, text) == (3, "n0/gpu0 -> n1/gpu0: DIS\n  no way: n0 has no NIC\n")
 
 
 def test_an_unknown_policy_or_device_is_refused_with_the_nearest(

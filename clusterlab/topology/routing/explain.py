@@ -2,73 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from clusterlab.core.errors import UsageError
+from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import SWITCH_KINDS, Link
+from clusterlab.topology.matrix import topo_word
+from clusterlab.topology.parts import SWITCH_KINDS, DeviceKind, Link
+from clusterlab.topology.routing.hops import Hop, Trace
 from clusterlab.topology.routing.host_graph import PathType, host_graph
-from clusterlab.topology.routing.network import Network, network_of
+from clusterlab.topology.routing.network import Network, has_network, network_of
+from clusterlab.topology.routing.nics import leading_out, links_out, why_not
+from clusterlab.topology.routing.no_way import no_way
 from clusterlab.topology.routing.path_types import TypedPath, host_path, nic_of
 from clusterlab.topology.routing.policy import Policy
 from clusterlab.topology.routing.updown import route_pairs
 
-
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """One step. ``GBps`` per direction of all ``links`` it uses at once (one cable of a network's);
-    None: unknown. ``cable`` names a network's cable (``leaf3/spine2#1``), chosen among ``ways``.
-    """
-
-    src: str
-    dst: str
-    link_class: str
-    GBps: float | None
-    links: int = 1
-    cable: str | None = None
-    ways: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The way from ``src`` to ``dst``. ``type`` is NCCL's path type, ``GBps`` the least of its hops.
-
-    ``parts`` are the types of the way to the NIC and from the other one, where it leads through the
-    network. ``policy`` chose among equal cables there. No hops: no way (DIS), or src is dst (LOC).
-    """
-
-    src: str
-    dst: str
-    type: str
-    GBps: float | None
-    hops: tuple[Hop, ...]
-    parts: tuple[str, ...] = ()
-    policy: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, in the order people read it."""
-        return asdict(self)
-
-    def text(self) -> str:
-        """One line of summary, then one per hop."""
-        rate = "" if self.GBps is None else f", {self.GBps:g} GB/s"
-        how = f" ({' + '.join(self.parts)}, {self.policy} routing)" if self.policy else ""
-        lines = [f"{self.src} -> {self.dst}: {self.type}{how}{rate}"]
-        if self.type == PathType.DIS.name:
-            lines.append("  no way")
-        width = max((len(hop.src) + len(hop.dst) for hop in self.hops), default=0) + 4
-        for hop in self.hops:
-            name = f"{hop.src} -> {hop.dst}"
-            each = "unknown" if hop.GBps is None else f"{hop.GBps:g} GB/s"
-            more = f", {hop.links} links" if hop.links > 1 else ""
-            if hop.cable is not None:
-                more = f", cable {hop.cable}" + (f" of {hop.ways} equal" if hop.ways > 1 else "")
-            lines.append(f"  {name:<{width}}  {hop.link_class:<8} {each}{more}")
-        return "\n".join(lines)
+_TO_NAME: tuple[DeviceKind, ...] = ("gpu", "nic")
+"""What of a host to name in its place, first choice first."""
 
 
 def trace(fabric: Fabric, src: str, dst: str, policy: Policy, *, label: int = 0) -> Trace:
@@ -76,19 +29,38 @@ def trace(fabric: Fabric, src: str, dst: str, policy: Policy, *, label: int = 0)
 
     Inside a host, or an NVLink domain, NCCL's path; otherwise from the GPU to the NIC NCCL gives it
     first, through the network as ``policy`` chooses for flow ``label``, and from the peer's NIC on.
-    Raises UsageError for unknown devices and for switches, which start no traffic.
+    Where those two do not meet, the next NICs, nearest first. Raises UsageError for unknown devices,
+    for hosts that have GPUs or NICs to name, and for switches, which start no traffic.
     """
     for name in (src, dst):
-        if fabric.device(name).kind in SWITCH_KINDS:
-            raise UsageError(
-                f"{name} is a {fabric.device(name).kind}",
-                where=f"fabric {fabric.name}",
-                expected="a GPU, a NIC or another device that sends and receives",
-            )
+        _check_end(fabric, name)
     inside = _inside(fabric, src, dst)
     if inside.type is not PathType.DIS:
-        return Trace(src, dst, inside.type.name, inside.GBps, _host_hops(fabric, inside))
+        hops = _host_hops(fabric, inside)
+        return Trace(
+            src, dst, inside.type.name, inside.GBps, hops, topo_m=topo_word(fabric, src, dst)
+        )
     return _across(fabric, src, dst, policy, label)
+
+
+def _check_end(fabric: Fabric, name: str) -> None:
+    if name in fabric.hosts and fabric.host_of(name) is None:
+        ends = [d.name for kind in _TO_NAME for d in fabric.on_host(name, kind)]
+        raise UsageError(
+            f"{name} is a host",
+            where=f"fabric {fabric.name}",
+            expected="a GPU or NIC of it",
+            fix=f"give {ends[0]}" if ends else None,
+        )
+    device = fabric.device(name)
+    reduces = device.role == "aggregation"
+    if device.kind in SWITCH_KINDS or reduces:
+        what = "the aggregation node of a switch" if reduces else f"a {device.kind}"
+        raise UsageError(
+            f"{name} is {what}",
+            where=f"fabric {fabric.name}",
+            expected="a GPU, a NIC or another device that sends and receives",
+        )
 
 
 def _inside(fabric: Fabric, src: str, dst: str) -> TypedPath:
@@ -100,14 +72,44 @@ def _inside(fabric: Fabric, src: str, dst: str) -> TypedPath:
 
 
 def _across(fabric: Fabric, src: str, dst: str, policy: Policy, label: int) -> Trace:
-    enter = next(iter(_network_ends(fabric, dst)), None)
-    for end in _network_ends(fabric, src):
-        if enter is None:
-            break
-        between = _network_hops(network_of(fabric), end, enter, policy, label)
-        if between:
-            return _joined(fabric, (src, end, enter, dst), between, policy)
-    return Trace(src, dst, PathType.DIS.name, None, ())
+    leave, enter = _network_ends(fabric, src), _network_ends(fabric, dst)
+    for a, b in ((a, b) for b in enter for a in leave):
+        back_to_back = _cables_hops(fabric, a, b)
+        if back_to_back:
+            return _joined(fabric, (src, a, b, dst), back_to_back, policy)
+    network = network_of(fabric) if has_network(fabric) else None
+    met = network and _first_that_meet(network, leave, enter, policy, label)
+    if network is not None and met:
+        between = _network_hops(network, *met, policy, label)
+        return _joined(fabric, (src, *met, dst), between, policy)
+    reason = no_way(fabric, network, (src, leave), (dst, enter))
+    return Trace(src, dst, PathType.DIS.name, None, (), reason=reason)
+
+
+def _cables_hops(fabric: Fabric, a: str, b: str) -> tuple[Hop, ...]:
+    """The one hop over live cables from NIC to NIC; none where there is no such cable."""
+    links = [k for k in links_out(fabric, a) if k.dst == b and k.health > 0]
+    if not links:
+        return ()
+    known = [rate for link in links if (rate := link.capacity_GBps) is not None]
+    each = sum(known) if len(known) == len(links) else None
+    cables = sum(link.multiplicity for link in links)
+    return (Hop(a, b, links[0].link_class, each, links=cables),)
+
+
+def _first_that_meet(
+    network: Network, leave: list[str], enter: list[str], policy: Policy, label: int
+) -> tuple[str, str] | None:
+    """The first NICs that an up-down path joins: the peer's own NIC before its others, as PXN does."""
+    pairs = [(a, b) for b in enter for a in leave if a in network.index and b in network.index]
+    if not pairs:
+        return None
+    src, dst = (np.array([network.node(pair[i]) for pair in pairs]) for i in (0, 1))
+    labels = np.full(len(pairs), label)
+    met = np.flatnonzero(
+        route_pairs(network, src, dst, policy, labels=labels).reached & (src != dst)
+    )
+    return pairs[int(met[0])] if len(met) else None
 
 
 def _joined(
@@ -130,26 +132,25 @@ def _joined(
 
 
 def _network_ends(fabric: Fabric, device: str) -> list[str]:
-    """Where a device enters the network, first choice first: itself if it has a cable to a switch, else
-    NCCL's NIC for it, then the other NICs it can reach, the nearest type first (PXN on rails that do
-    not meet).
+    """Where a device enters the network, first choice first: itself if it has a cable out, else NCCL's
+    NIC for it, then the other NICs it can reach, the nearest type first (PXN on rails that do not meet).
+
+    NICs that are down or not cabled are no choice.
     """
-    cabled = any(fabric.device(link.dst).kind in SWITCH_KINDS for link in fabric.links_from(device))
-    if cabled or fabric.device(device).kind == "nic":
-        return [device]
-    host, own = fabric.device(device).host, nic_of(fabric, device)
-    if host is None or own is None:
+    if fabric.device(device).kind == "nic" or links_out(fabric, device):
+        return [device] if why_not(fabric, device) is None else []
+    host = fabric.device(device).host
+    if host is None:
         return []
-    others = {n.name: _inside(fabric, device, n.name) for n in fabric.on_host(host, "nic")}
-    reached = [n for n, path in others.items() if path.type < PathType.NET and n != own]
-    return [own, *sorted(reached, key=lambda n: others[n].type)]
+    ways = {n: _inside(fabric, device, n).type for n in leading_out(fabric, host)}
+    reached = sorted((n for n in ways if ways[n] < PathType.NET), key=lambda n: ways[n])
+    own = nic_of(fabric, device)
+    return reached if own is None else [own, *(n for n in reached if n != own)]
 
 
 def _network_hops(
     network: Network, src: str, dst: str, policy: Policy, label: int
 ) -> tuple[Hop, ...]:
-    if src not in network.index or dst not in network.index:
-        return ()
     start, end = (np.array([network.node(name)]) for name in (src, dst))
     routes = route_pairs(network, start, end, policy, labels=np.array([label]))
     here, hops = network.node(src), []
@@ -181,14 +182,21 @@ def _host_hops(fabric: Fabric, path: TypedPath) -> tuple[Hop, ...]:
         known = [rate for link in links if (rate := link.capacity_GBps) is not None]
         hops.append(
             Hop(
-                a,
-                b,
+                _together(fabric, a, [link.src for link in links]),
+                _together(fabric, b, [link.dst for link in links]),
                 links[0].link_class if links else "",
                 sum(known) if known and len(known) == len(links) else None,
                 links=sum(link.multiplicity for link in links),
             )
         )
     return tuple(hops)
+
+
+def _together(fabric: Fabric, node: str, ends: list[str]) -> str:
+    """The NVSwitches that stand for one node, as a hostlist; any other node by its name."""
+    if fabric.device(node).kind != "nvswitch" or not ends:
+        return node
+    return compress_hostlist(sorted(set(ends), key=lambda name: (len(name), name)))
 
 
 def _links_between(fabric: Fabric, a: str, b: str) -> list[Link]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
+from clusterlab.topology.routing.nics import leading_out
 
 
 class PathType(IntEnum):
@@ -73,13 +74,17 @@ DISCONNECTED = HostPath(PathType.DIS, 0.0, ())
 
 @dataclass(eq=False)
 class HostGraph:
-    """Nodes with their kind, edges and host. ``node_of`` leads from a device to the node it is part of."""
+    """Nodes with their kind, edges and host. ``node_of`` leads from a device to the node it is part of.
+
+    ``leading_out`` are the NICs that lead into the network, ``net_bw`` what their live cables carry.
+    """
 
     kind: dict[str, str]
     host: dict[str, str | None]
     node_of: dict[str, str]
     edges: dict[str, list[Edge]]
     net_bw: dict[str, float] = field(default_factory=dict)
+    leading_out: frozenset[str] = frozenset()
     memo: dict[object, Any] = field(default_factory=dict)
     _to: dict[str, dict[str, HostPath]] = field(default_factory=dict)
 
@@ -88,6 +93,10 @@ class HostGraph:
         return [
             n for n, k in self.kind.items() if k == kind and (host is None or self.host[n] == host)
         ]
+
+    def network_nics(self, host: str | None) -> list[str]:
+        """The NICs of a host that lead into the network, in the fabric's order."""
+        return [n for n in self.of_kind("nic", host) if n in self.leading_out]
 
     def path(self, src: str, base: str) -> HostPath:
         """NCCL's path from ``src`` to ``base``, before what it does about P2P, PXN and GPU Direct."""
@@ -156,6 +165,8 @@ def _build(fabric: Fabric, names: list[str]) -> HostGraph:
     graph = HostGraph(kind, host, node_of, _edges(inside, node_of, kind))
     for nic in graph.of_kind("nic"):
         graph.net_bw[nic] = _net_bw(fabric, nic)
+    hosts = {h for h in host.values() if h is not None}
+    graph.leading_out = frozenset(nic for h in hosts for nic in leading_out(fabric, h))
     return graph
 
 
@@ -210,7 +221,7 @@ def _net_bw(fabric: Fabric, nic: str) -> float:
     rates = [
         link.capacity_GBps
         for link in fabric.links_from(nic)
-        if link.link_class in ("ib", "ethernet") and link.health > 0
+        if link.link_class in ("ib", "ethernet", "network") and link.health > 0
     ]
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known and len(known) == len(rates) else float("inf")

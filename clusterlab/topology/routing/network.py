@@ -33,6 +33,7 @@ class Network:
     (nan: unknown). A cable needs both directions: its ``health`` and GBps are the lesser of the two, a
     missing direction counts as down. ``up_link`` and ``down_link`` point into ``links``.
     ``sideways`` counts cables between switches of one tier, which up-down routing cannot use.
+    ``aggregation`` are the nodes inside switches that reduce for SHARP.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Network:
     down_link: Ints
     links: tuple[Link, ...]
     sideways: int = 0
+    aggregation: frozenset[int] = frozenset()
 
     @cached_property
     def memo(self) -> dict[str, Any]:
@@ -82,8 +84,12 @@ class Network:
 
     @property
     def end_points(self) -> Ints:
-        """Node numbers of what hangs on the switches (NICs, mostly)."""
-        return np.arange(self.switches, len(self.nodes), dtype=np.int32)
+        """Node numbers of what hangs on the switches and sends for a host (NICs, mostly).
+
+        A switch's own aggregation node (SHARP) is a node, but no traffic begins or ends there.
+        """
+        every = np.arange(self.switches, len(self.nodes), dtype=np.int32)
+        return every if not self.aggregation else np.setdiff1d(every, sorted(self.aggregation))
 
     def node(self, device: str) -> int:
         """The node number of ``device``. Raises UsageError with the nearest name."""
@@ -124,6 +130,12 @@ class Network:
         return replace(self, health=health)
 
 
+def has_network(fabric: Fabric) -> bool:
+    """Whether ``network_of`` finds anything: links with a leaf, spine or core at one end."""
+    switches = {d.name for d in fabric.single_devices if d.kind in SWITCH_KINDS}
+    return any(link.src in switches or link.dst in switches for link in fabric.network_links)
+
+
 def network_of(fabric: Fabric) -> Network:
     """The switches of ``fabric``, what is linked to them, and every parallel cable. Kept in its memo.
 
@@ -157,7 +169,10 @@ def _build(fabric: Fabric) -> Network:
     tier[:switches] = list(tier_of.values())
     src = np.fromiter((index[link.src] for link in links), np.int64, len(links))
     dst = np.fromiter((index[link.dst] for link in links), np.int64, len(links))
-    return _cables(fabric.name, tuple(index), tier, src, dst, links=links, switches=switches)
+    network = _cables(fabric.name, tuple(index), tier, src, dst, links=links, switches=switches)
+    reducing = [d.name for d in fabric.single_devices if d.role == "aggregation"]
+    inside = frozenset(index[name] for name in reducing if index.get(name, 0) >= switches)
+    return replace(network, aggregation=inside)
 
 
 def _cables(

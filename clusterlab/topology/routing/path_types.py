@@ -65,12 +65,15 @@ def host_path(fabric: Fabric, src: str, dst: str, *, gpu_direct: bool = True) ->
 
 
 def nic_of(fabric: Fabric, gpu: str, *, channel: int = 0) -> str | None:
-    """The NIC NCCL gives a GPU on a channel (ncclTopoGetLocalNet); None where it reaches none."""
+    """The NIC NCCL gives a GPU on a channel (ncclTopoGetLocalNet); None where it reaches none.
+
+    NICs that are down or not cabled are none for NCCL.
+    """
     host = fabric.device(gpu).host
     if host is None:
         return None
     graph = host_graph(fabric, host)
-    to_nics = {n: graph.path(gpu, n) for n in graph.of_kind("nic", host)}
+    to_nics = {n: graph.path(gpu, n) for n in graph.network_nics(host)}
     if graph.kind.get(gpu) != "gpu":
         return next(iter(nearest(to_nics)), None)
     return local_nic(graph, gpu, channel, to_nics)
@@ -129,7 +132,7 @@ def _settled(graph: HostGraph, host: str, gpu_direct: bool) -> dict[str, dict[st
 def _with_p2c(graph: HostGraph, gpu: str, nic: str, path: HostPath) -> HostPath:
     """P2C where GPU and NIC meet in a CPU, one over C2C, and no NIC is nearer to the GPU."""
     host = graph.host[gpu]
-    if nic not in nearest({n: graph.path(gpu, n) for n in graph.of_kind("nic", host)}):
+    if nic not in nearest({n: graph.path(gpu, n) for n in graph.network_nics(host)}):
         return path
     cpu = _local_cpu(graph, gpu)
     if cpu is None:
@@ -145,7 +148,10 @@ def _with_pxn(
 ) -> HostPath:
     """The path through the NIC's own GPU where NCCL prefers that; else the path as it is."""
     own = paths[gpu][nic]
-    peer = local_gpu(graph, nic, paths)
+    if nic not in graph.leading_out:
+        return own
+    live = {g: {n: p for n, p in to.items() if n in graph.leading_out} for g, to in paths.items()}
+    peer = local_gpu(graph, nic, live)
     if peer is None or peer == gpu:
         return own
     there, over = paths[peer][nic], graph.path(gpu, peer)

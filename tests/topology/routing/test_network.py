@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,10 @@ from clusterlab.core.errors import UsageError
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.routing.explain import trace
 from clusterlab.topology.routing.network import network_of
+from clusterlab.topology.routing.policy import StaticHash
+from clusterlab.topology.routing.repair import random_pairs
 from tests.topology.routing.clos_fabrics import three_tier, two_tier
 
 
@@ -81,3 +86,29 @@ def test_taking_cables_out_leaves_numbers_alone_and_the_fabric_keeps_its_network
     assert np.flatnonzero(~less.live).tolist() == [3, 5]
     assert network.live.all()
     assert less.nodes == network.nodes
+
+
+def with_aggregation_nodes(fabric: Fabric) -> Fabric:
+    """A SHARP node on every leaf, as a subnet's dump shows them: a channel adapter on a port of its own."""
+    leaves = fabric.of_kind("leaf")
+    nodes = [Device(f"sharp-{leaf.name}", "nic", role="aggregation") for leaf in leaves]
+    links = [
+        Link(*ends, "ib", 50.0)
+        for leaf, node in zip(leaves, nodes, strict=True)
+        for ends in ((leaf.name, node.name), (node.name, leaf.name))
+    ]
+    return dataclasses.replace(
+        fabric, devices=(*fabric.devices, *nodes), links=(*fabric.links, *links)
+    )
+
+
+def test_the_aggregation_node_of_a_switch_is_no_traffic_end_point() -> None:
+    plain = two_tier(8)
+    network = network_of(with_aggregation_nodes(plain))
+    ends = {network.nodes[n] for n in network.end_points.tolist()}
+    assert ends == {nic.name for nic in plain.of_kind("nic")}
+    assert network.node("sharp-leaf0") not in network.end_points
+    drawn = random_pairs(network, 1000)
+    assert {network.nodes[n] for side in drawn for n in side.tolist()} == ends
+    with pytest.raises(UsageError, match="sharp-leaf0 is the aggregation node of a switch"):
+        trace(with_aggregation_nodes(plain), "sharp-leaf0", "n0/nic0", StaticHash())
