@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from clusterlab.cli.main import app
+from clusterlab.cli.app import app
 from tests.conftest import CLI, clean_environment
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from clusterlab import __version__
-from clusterlab.cli.main import app, main
+from clusterlab.cli.app import app
+from clusterlab.cli.main import main
 
 HEAVY = ("torch", "pandas", "networkx", "scipy", "numpy", "submitit", "jinja2", "pynvml")
 

@@ -1,0 +1,69 @@
+"""What the choices are made from: GPUs, cores and NICs of the node, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpu:
+    """A GPU of the node, ``opens``: this process may open it. None where something is not known.
+
+    ``file`` is its device file. ``cores``: the CPUs next to it; GPUs with equal ``numa`` share them.
+    ``mig``: it is cut into instances.
+    """
+
+    vendor: Literal["nvidia", "amd"] = "nvidia"
+    bus_id: str | None = None
+    uuid: str | None = None
+    model: str | None = None
+    file: str | None = None
+    numa: int | None = None
+    opens: bool = True
+    mig: bool = False
+
+    @property
+    def hardware(self) -> str | None:
+        """What names it whatever the mask: PCI bus id, else the start of its UUID, else its device file."""
+        if self.bus_id or not (self.uuid or self.file):
+            return self.bus_id
+        return self.uuid[:12] if self.uuid else str(self.file).rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """CPUs by kernel number: those this process may use (``mine``), how many the job may use ``here``.
+
+    ``domains``: NUMA domain → its CPUs, where known; ``siblings``: CPU → the CPUs of its physical core.
+    """
+
+    mine: tuple[int, ...]
+    here: int
+    domains: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    siblings: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NearNic:
+    """An RDMA device, the numbers of its ports that are up, its ``distance`` to the GPU (None: unknown).
+
+    ``near``: no other that is up is nearer.
+    """
+
+    name: str
+    ports: tuple[int, ...]
+    distance: str | None
+    near: bool
+
+
+def cpu_list(cpus: tuple[int, ...]) -> str:
+    """``0-3,8``, as the kernel writes it."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

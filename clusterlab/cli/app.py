@@ -1,0 +1,72 @@
+"""The commands that typer reads: one file per command, gathered here."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+import typer
+
+from clusterlab import __version__
+from clusterlab.cli import (
+    bench,
+    bind,
+    doctor,
+    exec,
+    jobs,
+    lab,
+    predict,
+    report,
+    resume,
+    runs,
+    selfcal,
+    submit,
+    topo,
+)
+from clusterlab.core.errors import ExitCode
+
+# typer carries a click of its own; of its usage errors only BadParameter has a public name.
+_CliError: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
+
+app = typer.Typer(
+    name="clusterlab",
+    help="Bring up, measure and debug multi-GPU clusters: every collective is predicted before it is "
+    "measured, and both are kept side by side.",
+    epilog="Example: clusterlab bench all_reduce -b 8 -e 1M -f 4",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        typer.echo(f"clusterlab {__version__}")
+        raise typer.Exit
+
+
+for _module in (bench, doctor, exec, predict, report, jobs, resume, runs, selfcal, submit, topo):
+    _module.register(app)
+app.add_typer(bind.app, name="bind")
+app.add_typer(lab.app, name="lab")
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command; the exit code. What is wrong with the words themselves is printed here."""
+    try:
+        result = typer.main.get_command(app).main(
+            args=list(words), prog_name="clusterlab", standalone_mode=False
+        )
+    except _CliError as error:
+        error.show()  # type: ignore[attr-defined]
+        return ExitCode.USAGE
+    except typer.Abort:
+        return 128 + signal.SIGINT
+    return result if isinstance(result, int) else ExitCode.OK
