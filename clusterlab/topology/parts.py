@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from clusterlab.core.errors import UsageError
@@ -53,7 +53,8 @@ class Device:
     reduce and multicast on the way (NVLS, SHARP). ``ports`` is how many cables it can take. ``pci`` is
     the bus id as written (``0000:1b:00.0``), ``guid`` a NIC's or switch's node GUID or a GPU's UUID,
     ``interface`` the name its host knows it by (``mlx5_0``), ``cage`` the connector it shares with
-    others (``osfp4``: what fails together). None: unknown.
+    others (``osfp4``: what fails together), ``listed_as`` what the network's listing calls it where that
+    is another name (``HCA-5``). None: unknown.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Device:
     guid: str | None = None
     interface: str | None = None
     cage: str | None = None
+    listed_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ class Link:
     ``GBps`` is what one of them carries for software, ``wire_GBps`` its signalling rate (never less;
     None: not known apart from GBps). None in GBps or latency_us means that no source says. ``health``
     is the share of the capacity left: 1 whole, 0 down. A link of class ``memory`` from a device to
-    itself is how ranks on that device reach each other: GBps per core, multiplicity the cores.
+    itself is how ranks on that device reach each other: GBps per core, multiplicity the cores. ``ports``
+    are the ports of src its cables are in, in the order of dst's on the way back; empty where no source
+    says.
     """
 
     src: str
@@ -97,6 +101,7 @@ class Link:
     GBps_source: str = ""
     latency_source: str = ""
     wire_source: str = ""
+    ports: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -142,8 +147,19 @@ def check_link(link: Link, devices: Collection[str], *, where: str) -> None:
     )
     if link.multiplicity < 1:
         raise UsageError(f"multiplicity {link.multiplicity}", where=place, expected="at least 1")
+    if link.ports and len(link.ports) != link.multiplicity:
+        raise UsageError(
+            f"{len(link.ports)} ports for {link.multiplicity} cables",
+            where=place,
+            expected="a port for each cable, or none",
+        )
     if not 0 <= link.health <= 1:
         raise UsageError(f"health {link.health:g}", where=place, expected="0 (down) to 1 (whole)")
+
+
+def some_cables(link: Link, first: int, count: int) -> Link:
+    """``count`` cables of ``link`` from number ``first`` (from 0) on, with their ports."""
+    return replace(link, multiplicity=count, ports=link.ports[first : first + count])
 
 
 def check_figures(

@@ -44,6 +44,7 @@ _DEVICE_KEYS = (
     "guid",
     "interface",
     "cage",
+    "listed_as",
 )
 _LINK_KEYS = (
     "class",
@@ -64,6 +65,7 @@ _WIRING_KEYS = (
     "plane",
     "health",
     "one_way",
+    "ports",
 )
 
 
@@ -176,6 +178,7 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
             guid=words("guid", i),
             interface=words("interface", i),
             cage=words("cage", i),
+            listed_as=words("listed_as", i),
         )
         for i in range(count)
     ]
@@ -256,8 +259,10 @@ def _wiring(
         )
     multiplicity = whole(document, (*path, "multiplicity"), default=1)
     pairs = _pairs(document, path, by_name, may_loop=kind.link_class == "memory")
+    ports = _ports(document, path, multiplicity)
+    both = [(pair, ports[0]) for pair in pairs]
     if not flag(document, (*path, "one_way")):
-        pairs += [(b, a) for a, b in pairs if a != b]
+        both += [((b, a), ports[1]) for a, b in pairs if a != b]
     figures = {f.name: getattr(kind, f.name) for f in fields(LinkKind)}
     return [
         Link(
@@ -267,10 +272,39 @@ def _wiring(
             health=health,
             rail=_of_ends(document, path, "rail", by_name[a], by_name[b]),
             plane=_of_ends(document, path, "plane", by_name[a], by_name[b]),
+            ports=numbers,
             **figures,
         )
-        for a, b in pairs
+        for (a, b), numbers in both
     ]
+
+
+def _ports(document: Document, path: Path, cables: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ports of the two ends of ``between`` its cables are in; empty where not written."""
+    field = (*path, "ports")
+    if at(document, field) is None:
+        return (), ()
+    where = document.where(*field)
+    if at(document, (*path, "between")) is None:
+        raise UsageError(
+            "ports of many connections",
+            where=where,
+            expected="ports beside between: numbers of two devices",
+        )
+    ends = sequence(document, field)
+    if len(ends) != 2 or not all(isinstance(end, list) for end in ends):
+        raise UsageError(
+            f"{short(ends)}", where=where, expected="two lists of ports, as in [[35, 36], [1, 2]]"
+        )
+    for end in ends:
+        right = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in end)
+        if not right or len(end) not in (0, cables):
+            raise UsageError(
+                f"{short(end)}",
+                where=where,
+                expected=f"{cables} port number{'s' if cables > 1 else ''}, one a cable, or none",
+            )
+    return tuple(ends[0]), tuple(ends[1])
 
 
 def _pairs(

@@ -6,6 +6,7 @@ For imports and discoveries. A design, or a design with failures, is kept by ref
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -46,8 +47,9 @@ def fabric_to_yaml(fabric: Fabric) -> str:
     document["links"] = {
         name: _kind(dict(zip(_FIGURES, figures, strict=True))) for figures, name in kinds.items()
     }
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+    text: str = yaml.dump(
+        document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000
+    )
     if len(text) > MAX_BYTES:
         raise UsageError(
             f"{len(fabric.devices)} devices and {len(fabric.links)} links",
@@ -56,6 +58,25 @@ def fabric_to_yaml(fabric: Fabric) -> str:
             fix="keep it by reference: `base: NAME` and `broken: [...]` in a file",
         )
     return text
+
+
+class _OneLine(list[Any]):
+    """A list that is written in one line."""
+
+
+def _dumper() -> Any:
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """PyYAML's safe one."""
+
+    Dumper.add_representer(
+        _OneLine,
+        lambda dumper, items: dumper.represent_sequence(
+            "tag:yaml.org,2002:seq", items, flow_style=True
+        ),
+    )
+    return Dumper
 
 
 @dataclass(frozen=True)
@@ -93,37 +114,32 @@ def _split(fabric: Fabric) -> _Parts:
 
 
 def _wirings(links: Sequence[Link], kinds: dict[tuple[object, ...], str]) -> list[dict[str, Any]]:
-    return [_wiring(link, one_way, kinds) for link, one_way in _cables(links)]
+    return [_wiring(link, back, kinds) for link, back in _cables(links)]
 
 
-def _cables(links: Sequence[Link]) -> Iterator[tuple[Link, bool]]:
-    """Each pair of equal links that run both ways once, any other link with True: one way."""
-    waiting: dict[Link, int] = {}
-    order: list[Link] = []
+def _cables(links: Sequence[Link]) -> Iterator[tuple[Link, Link | None]]:
+    """Each pair of links that run both ways and are equal but for their ports once, any other link alone."""
+    waiting: defaultdict[Link, deque[Link]] = defaultdict(deque)
     for link in links:
-        back = _back(link)
-        if link.src != link.dst and waiting.get(back, 0):
-            waiting[back] -= 1
-            order.append(back)
+        there = waiting.get(_back(link))
+        if link.src != link.dst and there:
+            yield there.popleft(), link
         else:
-            waiting[link] = waiting.get(link, 0) + 1
-    for link in order:
-        yield link, False
-    for link, left in waiting.items():
-        for _ in range(left):
-            yield link, True
+            waiting[replace(link, ports=())].append(link)
+    for left in waiting.values():
+        for link in left:
+            yield link, None
 
 
 def _back(link: Link) -> Link:
-    return Link(
-        **{f.name: getattr(link, f.name) for f in fields(Link)} | {"src": link.dst, "dst": link.src}
-    )
+    """The link of the other direction, its ports aside."""
+    return replace(link, src=link.dst, dst=link.src, ports=())
 
 
-def _wiring(link: Link, one_way: bool, kinds: dict[tuple[object, ...], str]) -> dict[str, Any]:
+def _wiring(link: Link, back: Link | None, kinds: dict[tuple[object, ...], str]) -> dict[str, Any]:
     figures = tuple(getattr(link, name) for name in _FIGURES)
     kind = kinds.setdefault(figures, f"{link.link_class}{len(kinds)}")
-    wiring: dict[str, Any] = {"between": [link.src, link.dst], "type": kind}
+    wiring: dict[str, Any] = {"between": _OneLine([link.src, link.dst]), "type": kind}
     if link.multiplicity != 1:
         wiring["multiplicity"] = link.multiplicity
     if link.health != 1:
@@ -131,8 +147,10 @@ def _wiring(link: Link, one_way: bool, kinds: dict[tuple[object, ...], str]) -> 
     for name in ("rail", "plane"):
         value = getattr(link, name)
         wiring[name] = "unknown" if value is None else value
-    if one_way:
+    if back is None:
         wiring["one_way"] = True
+    if link.ports or (back is not None and back.ports):
+        wiring["ports"] = _OneLine([list(link.ports), [] if back is None else list(back.ports)])
     return wiring
 
 

@@ -24,7 +24,7 @@ from clusterlab.topology.failures.breakage import (
     matcher,
     parse_breakage,
 )
-from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link, some_cables
 
 Pair = tuple[str, str]
 """A connection by the names of its ends, in either order."""
@@ -97,16 +97,21 @@ def _damaged(links: Sequence[Link], left: dict[int | None, float]) -> list[Link]
         at = 0
         for i in named:
             share = min(base.health, left[first + i])
-            hurt += _run(base, i - at) + _run(replace(base, health=share), 1)
+            hurt += _run(base, at, i - at) + _run(replace(base, health=share), i, 1)
             at = i + 1
-        hurt += _run(base, link.multiplicity - at)
+        hurt += _run(base, at, link.multiplicity - at)
         first += link.multiplicity
-    runs = groupby(hurt, key=lambda link: replace(link, multiplicity=1))
-    return [_run(link, sum(k.multiplicity for k in same))[0] for link, same in runs]
+    runs = groupby(hurt, key=lambda link: replace(link, multiplicity=1, ports=()))
+    return [_joined(link, list(same)) for link, same in runs]
 
 
-def _run(link: Link, cables: int) -> list[Link]:
-    return [replace(link, multiplicity=cables)] if cables else []
+def _run(link: Link, first: int, cables: int) -> list[Link]:
+    return [some_cables(link, first, cables)] if cables else []
+
+
+def _joined(link: Link, same: Sequence[Link]) -> Link:
+    ports = tuple(port for k in same for port in k.ports)
+    return replace(link, multiplicity=sum(k.multiplicity for k in same), ports=ports)
 
 
 class _Names:

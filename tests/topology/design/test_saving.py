@@ -19,6 +19,12 @@ FIGURE = st.none() | st.floats(0.001, 1e4)
 SMALL = st.none() | st.integers(0, 9)
 
 
+def port_numbers(cables: int) -> st.SearchStrategy[tuple[int, ...]]:
+    """A port for each cable, or nothing known."""
+    each = st.lists(st.integers(0, 129), min_size=cables, max_size=cables).map(tuple)
+    return st.just(()) | each
+
+
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
     names = draw(st.lists(NAMES, min_size=2, max_size=6, unique=True))
@@ -38,6 +44,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
             pci=draw(st.none() | NAMES),
             guid=draw(st.none() | NAMES),
             cage=draw(st.none() | NAMES),
+            listed_as=draw(st.none() | NAMES),
         )
         for name in names
     ]
@@ -45,13 +52,15 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     links = []
     for a, b in ends:
         rate = draw(FIGURE)
+        cables = draw(st.integers(1, 18))
         link = Link(
             a,
             b,
             draw(st.sampled_from([c for c in LINK_CLASSES if c != "memory"])),  # type: ignore[arg-type]
             rate,
             latency_us=draw(FIGURE),
-            multiplicity=draw(st.integers(1, 18)),
+            multiplicity=cables,
+            ports=draw(port_numbers(cables)),
             wire_GBps=None if rate is None else draw(st.none() | st.just(rate * 1.25)),
             rail=draw(SMALL),
             health=draw(st.sampled_from([0.0, 0.5, 1.0])),
@@ -62,7 +71,8 @@ def fabrics(draw: st.DrawFn) -> Fabric:
             latency_source="" if link.latency_us is None else "read",
             wire_source="" if link.wire_GBps is None else "read",
         )
-        links += [link, replace(link, src=b, dst=a)] if draw(st.booleans()) else [link]
+        back = replace(link, src=b, dst=a, ports=draw(port_numbers(cables)))
+        links += [link, back] if draw(st.booleans()) else [link]
     return Fabric("f", tuple(devices), tuple(links), description=draw(st.just("") | NAMES))
 
 
@@ -86,6 +96,35 @@ def test_a_design_comes_back(name: str) -> None:
     assert sorted(fabric.devices, key=repr) == sorted(back.devices, key=repr)
     assert sorted(fabric.links, key=repr) == sorted(back.links, key=repr)
     assert "hgx-h100" in list_designs()
+
+
+def test_one_wiring_keeps_the_ports_of_both_ends() -> None:
+    there = Link("leaf0", "spine0", "ib", 50.0, multiplicity=2, GBps_source="read", ports=(35, 36))
+    back = replace(there, src="spine0", dst="leaf0", ports=(31, 2))
+    fabric = Fabric("f", (Device("leaf0", "leaf"), Device("spine0", "spine")), (there, back))
+    content = fabric_to_yaml(fabric)
+    assert "ports: [[35, 36], [31, 2]]" in content
+    assert content.count("between:") == 1
+    same(fabric, fabric_from_yaml(content, file="f.yaml", default_name="x"))
+
+
+@pytest.mark.parametrize(
+    ("ports", "message"),
+    [
+        ("[[1, 2, 3], []]", "2 port numbers, one a cable"),
+        ("[[1], [2]]", "2 port numbers, one a cable"),
+        ("[[1, two], [3, 4]]", "2 port numbers, one a cable"),
+        ("[1, 2]", "two lists of ports"),
+        ("[[1, 2]]", "two lists of ports"),
+    ],
+)
+def test_ports_that_do_not_fit_the_cables_are_refused(ports: str, message: str) -> None:
+    there = Link("leaf0", "spine0", "ib", 50.0, multiplicity=2, GBps_source="read", ports=(1, 2))
+    fabric = Fabric("f", (Device("leaf0", "leaf"), Device("spine0", "spine")), (there,))
+    content = fabric_to_yaml(fabric).replace("[[1, 2], []]", ports)
+    with pytest.raises(UsageError, match=message) as error:
+        fabric_from_yaml(content, file="f.yaml", default_name="x")
+    assert "f.yaml:" in str(error.value)
 
 
 def test_a_fabric_too_large_for_a_file_is_refused() -> None:

@@ -11,6 +11,7 @@ from clusterlab.topology.failures.breaking import break_fabric, broken_yaml
 from clusterlab.topology.failures.connected import reach
 from clusterlab.topology.failures.damage import damage
 from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.parts import Device, Link
 from tests.topology.clusters import small, superpod
 
 
@@ -193,3 +194,13 @@ def test_pairs_cut_are_those_a_walk_over_the_graph_finds(seed: int) -> None:
 def test_what_is_not_connected_comes_with_what_is() -> None:
     with pytest.raises(UsageError, match=r"expected one of spine0, spine1$"):
         break_fabric(small(), ["leaf0/spine3"])
+
+
+def test_a_cable_that_is_down_keeps_its_own_ports() -> None:
+    there = Link("leaf0", "spine0", "ib", 50.0, multiplicity=3, ports=(31, 32, 33))
+    back = Link("spine0", "leaf0", "ib", 50.0, multiplicity=3, ports=(7, 9, 8))
+    fabric = Fabric("f", (Device("leaf0", "leaf"), Device("spine0", "spine")), (there, back))
+    broken = break_fabric(fabric, ["leaf0/spine0#1"])
+    found = {(k.src, k.ports, k.health) for k in broken.links}
+    assert found >= {("leaf0", (32,), 0.0), ("spine0", (9,), 0.0)}
+    assert sorted(p for k in broken.links_from("leaf0") for p in k.ports) == [31, 32, 33]
