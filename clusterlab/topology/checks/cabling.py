@@ -7,9 +7,10 @@ pattern, nothing is found.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
 from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
 from clusterlab.topology.checks.uplinks import uplinks
@@ -17,30 +18,26 @@ from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.rails.classes import Attachment
 from clusterlab.topology.rails.infer import Rails, Stray, infer_rails
 
-Ports = Mapping[tuple[str, str], tuple[int, ...]]
-"""(from, to) → the port numbers of ``from`` its cables to ``to`` are in, where a source tells."""
-
 _SHOWN = 12
 
 
-def cabling(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
-    """All findings of this room's cabling checks; ``ports`` adds port numbers to the evidence."""
-    known = ports or {}
+def cabling(fabric: Fabric) -> list[Finding]:
+    """All findings of this room's cabling checks, with port numbers where a source tells them."""
     return [
-        *cross_wired_rails(fabric, ports=known),
+        *cross_wired_rails(fabric),
         *missing_leaves(fabric),
         *hosts_missing_a_rail(fabric),
-        *uplinks(fabric, ports=known),
-        *degraded_links(fabric, ports=known),
+        *uplinks(fabric),
+        *degraded_links(fabric),
         *ports_without_host(fabric),
         *storage_among_compute(fabric),
     ]
 
 
-def cross_wired_rails(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
+def cross_wired_rails(fabric: Fabric) -> list[Finding]:
     """Cables that put a host's device on another rail; one finding for cables that were swapped."""
     rails = infer_rails(fabric)
-    return [_cross_wired(fabric, rails, together, ports or {}) for together in _swaps(rails)]
+    return [_cross_wired(fabric, rails, together) for together in _swaps(rails)]
 
 
 def _swaps(rails: Rails) -> Iterable[list[Stray]]:
@@ -71,18 +68,18 @@ def _swaps(rails: Rails) -> Iterable[list[Stray]]:
         yield [first] if partner is None else [first, partner]
 
 
-def _cross_wired(fabric: Fabric, rails: Rails, together: Sequence[Stray], ports: Ports) -> Finding:
+def _cross_wired(fabric: Fabric, rails: Rails, together: Sequence[Stray]) -> Finding:
     said = {r: rail_said(rails, r) for s in together for r in (s.rail, s.found_on)}
     evidence = [
-        f"{_cable(fabric, s.cable, ports)} is on {said[s.found_on]}, belongs to {said[s.rail]}"
+        f"{_cable(fabric, s.cable)} is on {said[s.found_on]}, belongs to {said[s.rail]}"
         f" ({_agreeing(rails, s)})"
         for s in together
     ]
     if len(together) == 2:
-        ends = " and ".join(_at(s.cable.leaf, s.cable.nic, ports) for s in together)
+        ends = " and ".join(at_port(fabric, s.cable.leaf, s.cable.nic) for s in together)
         fix = f"exchange the two cables in {ends}"
     else:
-        fix = "move the cable: " + "; ".join(_move(s, ports) for s in together)
+        fix = "move the cable: " + "; ".join(_move(fabric, s) for s in together)
     return Finding(
         "cross_wired_rails",
         Severity.ERROR,
@@ -92,16 +89,13 @@ def _cross_wired(fabric: Fabric, rails: Rails, together: Sequence[Stray], ports:
     )
 
 
-def _cable(fabric: Fabric, cable: Attachment, ports: Ports) -> str:
+def _cable(fabric: Fabric, cable: Attachment) -> str:
     nic = fabric.device(cable.nic)
-    guid = f" (guid {nic.guid})" if nic.guid else ""
-    local = nic.interface or nic.name.removeprefix(f"{cable.host}/")
-    return f"{_at(cable.leaf, cable.nic, ports)} – host {cable.host} device {local}{guid}"
-
-
-def _at(switch: str, other: str, ports: Ports) -> str:
-    numbers = ports.get((switch, other), ())
-    return f"{switch} port {', '.join(map(str, numbers))}" if numbers else switch
+    guid = f"guid {nic.guid}" if nic.guid else ""
+    local = nic.name.removeprefix(f"{cable.host}/")
+    device, also = (nic.listed_as, local) if nic.listed_as else (nic.interface or local, "")
+    more = f" ({', '.join(filter(None, (also, guid)))})" if also or guid else ""
+    return f"{at_port(fabric, cable.leaf, cable.nic)} – host {cable.host} device {device}{more}"
 
 
 def _agreeing(rails: Rails, stray: Stray) -> str:
@@ -115,10 +109,10 @@ def _agreeing(rails: Rails, stray: Stray) -> str:
     return f"as on {sum(others)} of {len(others)} other hosts"
 
 
-def _move(stray: Stray, ports: Ports) -> str:
+def _move(fabric: Fabric, stray: Stray) -> str:
     cable = stray.cable
     target = stray.belongs_to or "its rail's leaf"
-    return f"{cable.nic} from {_at(cable.leaf, cable.nic, ports)} to {target}"
+    return f"{cable.nic} from {at_port(fabric, cable.leaf, cable.nic)} to {target}"
 
 
 def missing_leaves(fabric: Fabric) -> list[Finding]:

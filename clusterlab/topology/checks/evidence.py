@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import natural
 
 MOST_LINES = 10
@@ -51,6 +52,19 @@ def merged(items: Iterable[tuple[str, str, str]], what: str) -> tuple[str, ...]:
             for text, names in by_text.items()
         ]
     )
+
+
+def port_numbers(fabric: Fabric, device: str, other: str) -> tuple[int, ...]:
+    """The ports of ``device`` that its cables to ``other`` are in, as far as a source tells."""
+    return tuple(
+        sorted(port for k in fabric.links_from(device) if k.dst == other for port in k.ports)
+    )
+
+
+def at_port(fabric: Fabric, device: str, other: str) -> str:
+    """``leaf3 port 7``: where the cable to ``other`` is plugged in; the device alone where nobody knows."""
+    numbers = port_numbers(fabric, device, other)
+    return f"{device} port {', '.join(map(str, numbers))}" if numbers else device
 
 
 def rate(GBps: float | None) -> str:

@@ -19,8 +19,6 @@ from clusterlab.topology.parts import SWITCH_KINDS, DeviceKind, Link
 _MOST = 2 / 3
 _SHOWN = 12
 
-Ports = Mapping[tuple[str, str], tuple[int, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class _Slow:
@@ -28,13 +26,12 @@ class _Slow:
     usual: float
 
 
-def degraded_links(fabric: Fabric, *, ports: Ports | None = None) -> list[Finding]:
+def degraded_links(fabric: Fabric) -> list[Finding]:
     """One finding for the links whose width or speed is below that of most siblings."""
     slow = _slow(fabric)
     if not slow:
         return []
-    known = ports or {}
-    lines = [_said(s, known) for s in slow]
+    lines = [_said(fabric, s) for s in slow]
     more = len(lines) - _SHOWN
     return [
         Finding(
@@ -121,10 +118,15 @@ def _rate(link: Link) -> float | None:
     return link.wire_GBps if link.wire_GBps is not None else link.GBps
 
 
-def _said(slow: _Slow, ports: Ports) -> str:
+def _said(fabric: Fabric, slow: _Slow) -> str:
     link = slow.link
-    numbers = ports.get((link.dst, link.src), ())
-    where = f" (port {', '.join(map(str, numbers))} of {link.dst})" if len(numbers) == 1 else ""
+    numbers = [
+        port
+        for back in fabric.links_from(link.dst)
+        if back.dst == link.src and _rate(back) == _rate(link)
+        for port in back.ports
+    ]
+    where = f" (port {', '.join(map(str, sorted(numbers)))} of {link.dst})" if numbers else ""
     source = link.wire_source.rpartition(": ")[2] or f"{_rate(link):g} GB/s"
     cables = f"{link.multiplicity} cable{'s' if link.multiplicity > 1 else ''}"
     return f"{link.src} – {link.dst}: {cables} at {source}{where}, siblings run {slow.usual:g} GB/s"

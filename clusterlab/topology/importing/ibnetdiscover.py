@@ -8,7 +8,7 @@ GB/s is what its width and speed carry after line coding; what software gets of 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -59,42 +59,33 @@ def read_ibnetdiscover(text: str, *, file: str) -> Imported:
         *findings,
         *_same_names(said),
         *_no_links(network, cables, file),
-        *cabling(fabric, ports=_ports(cables, names)),
+        *cabling(fabric),
     )
     return Imported(KIND, fabric, every, _facts(fabric))
 
 
 def _links(cables: Sequence[Cable], names: Mapping[str, str]) -> Iterable[Link]:
     """Both directions of each connection; parallel cables of one rate are one link."""
-    count: Counter[tuple[str, str, Rate | None]] = Counter()
+    found: defaultdict[tuple[str, str, Rate | None], list[tuple[int, int]]] = defaultdict(list)
     for cable in cables:
-        (a, _), (b, _) = cable.ends
-        count[names[a], names[b], cable.rate] += 1
-    for (a, b, rate), multiplicity in count.items():
+        (a, p), (b, q) = cable.ends
+        found[names[a], names[b], cable.rate].append((p, q))
+    for (a, b, rate), ports in found.items():
+        ports.sort()
         source = f"ibnetdiscover: {rate.name}" if rate else ""
         link = Link(
             src=a,
             dst=b,
             link_class="ib",
             GBps=rate.data_GBps if rate else None,
-            multiplicity=multiplicity,
+            multiplicity=len(ports),
             wire_GBps=rate.wire_GBps if rate else None,
             GBps_source=f"{source} after line coding" if source else "",
             wire_source=source,
+            ports=tuple(p for p, _ in ports),
         )
         yield link
-        yield replace(link, src=b, dst=a)
-
-
-def _ports(
-    cables: Sequence[Cable], names: Mapping[str, str]
-) -> dict[tuple[str, str], tuple[int, ...]]:
-    """(from, to) → the ports of ``from`` that its cables to ``to`` are in."""
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for cable in cables:
-        for (one, port), (other, _) in (cable.ends, cable.ends[::-1]):
-            found[names[one], names[other]].append(port)
-    return {pair: tuple(sorted(own)) for pair, own in found.items()}
+        yield replace(link, src=b, dst=a, ports=tuple(q for _, q in ports))
 
 
 def _with_compute_role(fabric: Fabric) -> Fabric:

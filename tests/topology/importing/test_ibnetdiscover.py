@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
+from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.design.load import fabric_from_yaml
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.importing.hca_names import (
     Adapter,
     SwitchName,
@@ -220,19 +223,27 @@ def test_the_ndr_site_has_its_rails_its_missing_leaf_and_its_swapped_cables() ->
     )
     assert "B09-P1-IBLEAF-04-08 port 1" in crossed.fix
     assert "B09-P1-IBLEAF-03-08 port 1" in crossed.fix
-    short = {
-        f.evidence[0].partition(":")[0]
+    short = [
+        line.partition(":")[0]
         for f in found.findings
         if f.code in ("missing_uplinks", "uneven_parallel_links")
-    }
-    assert len(short) == 12
-    assert {f.code for f in found.findings} == {
+        for line in f.evidence
+    ]
+    assert len(short) == len(set(short)) == 12
+    assert [f.code for f in found.findings] == [
         "cross_wired_rails",
         "missing_leaf",
         "missing_uplinks",
         "uneven_parallel_links",
         "ports_without_host",
-    }
+    ]
+
+
+def test_the_saved_ndr_site_has_the_same_findings_and_no_more() -> None:
+    found = sample("topograph_ndr_dgx.out")
+    saved = fabric_to_yaml(found.fabric)
+    fabric = fabric_from_yaml(saved, file="saved.yaml", default_name="site")
+    assert check(fabric) == list(found.findings)
 
 
 @pytest.mark.parametrize(

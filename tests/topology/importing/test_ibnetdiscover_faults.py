@@ -7,6 +7,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusterlab.core.findings import Finding
+from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.design.load import fabric_from_yaml
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover
 from clusterlab.topology.importing.imported import Imported
 from tests.topology.importing.ib_sites import (
@@ -43,6 +47,13 @@ def called(site: Site, node: str) -> str:
 
 def pick(data: st.DataObject, site: Site) -> tuple[int, int, int]:
     return data.draw(st.sampled_from(sorted(site.nic)))
+
+
+def checked(found: Imported) -> list[Finding]:
+    """What is found in the fabric once it was saved and read again; made-up spines may hold too much."""
+    saved = fabric_to_yaml(found.fabric)
+    fabric = fabric_from_yaml(saved, file="saved.yaml", default_name="site")
+    return [f for f in check(fabric) if f.code != "port_overflow"]
 
 
 few = settings(max_examples=25, deadline=None)
@@ -98,6 +109,7 @@ def test_cables_exchanged_within_a_rack_are_one_finding_with_both(
         assert f"{called(site, at[0])} port {at[1]} – host {site.nodes[nic].split()[0]}" in text
         assert f"guid 0x{nic[2:]}" in text
     assert found.facts["rails"] == site.rails
+    assert checked(found) == list(found.findings)
 
 
 @few
@@ -129,6 +141,29 @@ def test_uplinks_that_are_gone_are_counted(site: Site, data: st.DataObject) -> N
     )
     assert found.facts["worst_leaf"]["name"] == called(site, leaf)
     assert found.facts["worst_leaf"]["up"] == len(site.spines) * len(wires) - gone
+    assert checked(found) == list(found.findings)
+
+
+@few
+@given(sites(), st.data())
+def test_many_leaves_without_uplinks_are_a_line_each(site: Site, data: st.DataObject) -> None:
+    """A leaf that lacks one spine whole and another in part has one line too."""
+    leaves = sorted(site.leaf.values())
+    hurt = data.draw(st.lists(st.sampled_from(leaves), min_size=1, unique=True))
+    hurt = hurt[: (len(leaves) - 1) // 3]
+    gone = []
+    for leaf in hurt:
+        spines = data.draw(st.lists(st.sampled_from(site.spines), min_size=1, unique=True))[:2]
+        for spine in spines[: len(site.spines) - 1]:
+            wires = site.uplinks(leaf, spine)
+            gone += wires[: data.draw(st.integers(1, len(wires)))]
+    found = read(without_wires(site, gone))
+    assert set(codes(found)) <= {"missing_uplinks", "uneven_parallel_links"}
+    assert all(count == 1 for count in codes(found).values())
+    lines = [line for f in found.findings for line in f.evidence]
+    for leaf in hurt:
+        assert sum(line.startswith(f"{called(site, leaf)}: ") for line in lines) <= 1
+    assert len(lines) <= len(hurt)
 
 
 @few
