@@ -31,7 +31,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class SwitchCapacity:
-    """One switch: what goes down (towards hosts), up, and across to its own tier."""
+    """One switch: what goes down (towards hosts), up, and across to its own tier.
+
+    ``beside`` are ports of another network's hosts (storage, management) on a switch of the compute
+    network: cables that go down and count in no ratio.
+    """
 
     name: str
     kind: DeviceKind
@@ -41,6 +45,8 @@ class SwitchCapacity:
     across: Side
     nominal_down: Side
     nominal_up: Side
+    beside: Side
+    nominal_beside: Side
 
     @property
     def oversubscription(self) -> float | None:
@@ -109,12 +115,16 @@ def _capacity(fabric: Fabric, switch: Device) -> SwitchCapacity:
     down: list[Link] = []
     up: list[Link] = []
     across: list[Link] = []
+    beside: list[Link] = []
     for link in fabric.links_from(switch.name):
         other = fabric.device(link.dst)
         if other.role == "aggregation" or other.kind not in _TIER:
             continue
         step = _TIER[other.kind] - _TIER[switch.kind]
-        (across if step == 0 else up if step > 0 else down).append(link)
+        if step < 0 and _serves_others(switch, other):
+            beside.append(link)
+        else:
+            (across if step == 0 else up if step > 0 else down).append(link)
     return SwitchCapacity(
         name=switch.name,
         kind=switch.kind,
@@ -124,6 +134,17 @@ def _capacity(fabric: Fabric, switch: Device) -> SwitchCapacity:
         across=_live(across),
         nominal_down=_nominal(down),
         nominal_up=_nominal(up),
+        beside=_live(beside),
+        nominal_beside=_nominal(beside),
+    )
+
+
+def _serves_others(switch: Device, below: Device) -> bool:
+    """Whether what hangs on a switch of the compute network is a host's port of another network."""
+    return (
+        _TIER[below.kind] == 0
+        and switch.role in (None, "compute")
+        and below.role not in (None, "compute")
     )
 
 

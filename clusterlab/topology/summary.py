@@ -86,10 +86,12 @@ def _tiers(fabric: Fabric) -> list[dict[str, Any]]:
                 "kind": kind,
                 "role": role,
                 "switches": len(switches),
-                "cables_down": sum(s.nominal_down.links for s in switches),
-                "live_cables_down": sum(s.down.links for s in switches),
-                "GBps_down": _sum(s.nominal_down for s in switches),
-                "live_GBps_down": _sum(s.down for s in switches),
+                "cables_down": sum(s.nominal_down.links + s.nominal_beside.links for s in switches),
+                "live_cables_down": sum(s.down.links + s.beside.links for s in switches),
+                "GBps_down": _sum(
+                    side for s in switches for side in (s.nominal_down, s.nominal_beside)
+                ),
+                "live_GBps_down": _sum(side for s in switches for side in (s.down, s.beside)),
             }
         )
     return tiers

@@ -12,7 +12,7 @@ from clusterlab.topology.capacity import (
 )
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.parts import Device, Link, Role
 
 
 def network(uplinks: dict[str, int], hosts: int = 4, *, health: float = 1.0) -> Fabric:
@@ -77,6 +77,29 @@ def test_a_leaf_whose_uplinks_are_all_down_is_the_worst() -> None:
     worst = worst_leaf(cut)
     assert worst is not None
     assert worst.name == "b"
+
+
+@pytest.mark.parametrize(
+    ("role", "down", "beside"), [("storage", 3, 1), ("management", 3, 1), ("compute", 4, 0)]
+)
+def test_ports_of_other_networks_count_in_no_ratio(role: Role, down: int, beside: int) -> None:
+    fabric = network({"leaf0": 4})
+    (leaf,) = leaf_capacities(with_role(fabric, "leaf0h0/nic0", role))
+    assert (leaf.down.links, leaf.beside.links, leaf.nominal_beside.links) == (down, beside, beside)
+    assert leaf.oversubscription == down * 25.0 / 200.0
+
+
+def test_a_leaf_of_the_storage_network_serves_storage() -> None:
+    fabric = with_role(network({"leaf0": 4}), "leaf0", "storage")
+    (leaf,) = leaf_capacities(with_role(fabric, "leaf0h0/nic0", "storage"))
+    assert (leaf.down.links, leaf.beside.links) == (4, 0)
+
+
+def with_role(fabric: Fabric, name: str, role: Role) -> Fabric:
+    return replace(
+        fabric,
+        devices=tuple(replace(d, role=role) if d.name == name else d for d in fabric.devices),
+    )
 
 
 def test_spines_count_leaves_below_and_nothing_above() -> None:

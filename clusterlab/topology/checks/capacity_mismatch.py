@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.capacity import Side, SwitchCapacity, leaf_capacities
 from clusterlab.topology.checks.evidence import MOST_LINKS, bounded, merged, rate, usual
+from clusterlab.topology.checks.uplinks import Shortage, shortages
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.failures.faults import as_wired, find_faults
 from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.shapes import host_shapes, of_kind
 
@@ -41,12 +42,16 @@ def capacity_mismatch(fabric: Fabric) -> list[Finding]:
 def oversubscription_mismatch(fabric: Fabric) -> list[Finding]:
     """Leaves whose live down : up is worse than declared for their network, or, where nothing is declared,
     than that of most leaves (and than 1:1).
+
+    Where nothing is declared, a leaf that is worse only for the uplinks it lacks beside its peers is left to
+    ``uplinks``, which tells of it with the very cables.
     """
     leaves = [
         leaf
         for leaf in leaf_capacities(fabric)
         if leaf.down.links and leaf.nominal_up.links and _is_cabling(fabric, leaf)
     ]
+    lacking = shortages(as_wired(fabric))
     worse: list[tuple[float, Line]] = []
     by_fault = True
     for role, group in _by_role(fabric, leaves).items():
@@ -59,6 +64,8 @@ def oversubscription_mismatch(fabric: Fabric) -> list[Finding]:
         )
         for leaf in group:
             live = leaf.oversubscription
+            if declared is None and _told_by_uplinks(leaf, lacking.get(leaf.name), norm):
+                continue
             if live is None or live > norm * _TOLERANCE:
                 worse.append((live or float("inf"), _leaf_line(leaf, live, said)))
                 nominal = leaf.nominal_oversubscription
@@ -75,6 +82,14 @@ def oversubscription_mismatch(fabric: Fabric) -> list[Finding]:
             caused_by="link_down" if by_fault else None,
         )
     ]
+
+
+def _told_by_uplinks(leaf: SwitchCapacity, shortage: Shortage | None, norm: float) -> bool:
+    """Whether nothing is down on the leaf, and with the uplinks of its peers it would be as they are."""
+    nominal = leaf.nominal_oversubscription
+    if shortage is None or nominal is None or leaf.oversubscription != nominal:
+        return False
+    return nominal * shortage.found / shortage.expected <= norm * _TOLERANCE
 
 
 def _by_role(fabric: Fabric, leaves: Iterable[SwitchCapacity]) -> dict[str, list[SwitchCapacity]]:

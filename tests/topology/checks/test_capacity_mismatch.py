@@ -5,9 +5,11 @@ from clusterlab.topology.checks.capacity_mismatch import (
     oversubscription_mismatch,
     unequal_bundle,
 )
+from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.parts import Device, Link
 from tests.topology.clusters import small, superpod
 
 
@@ -46,6 +48,39 @@ def test_without_a_declared_ratio_most_leaves_set_it() -> None:
     assert oversubscription_mismatch(fabric) == []
     (finding,) = oversubscription_mismatch(break_fabric(fabric, ["leaf3/spine2"]))
     assert "most leaves have 1:1" in finding.evidence[0]
+
+
+def test_ports_that_serve_management_make_no_leaf_worse() -> None:
+    """A leaf with as many compute ports as uplinks, and the subnet manager's beside them."""
+    fabric = replace(superpod(64, 8), oversubscription={})
+    manager = Device("ufm/mlx5_0", "nic", host="ufm", role="management")
+    cable = Link(manager.name, "leaf3", "ib", 48.0)
+    more = replace(
+        fabric,
+        devices=(*fabric.devices, manager),
+        links=(*fabric.links, cable, replace(cable, src="leaf3", dst=manager.name)),
+    )
+    assert oversubscription_mismatch(more) == []
+    compute = tuple(replace(d, role="compute") if d == manager else d for d in more.devices)
+    (finding,) = oversubscription_mismatch(replace(more, devices=compute))
+    assert finding.evidence[0].startswith("leaf3 (rail 3): 33 cables")
+
+
+def test_missing_uplinks_are_not_told_twice() -> None:
+    """Where nothing is declared: a leaf that lacks what its peers have is for the check of uplinks."""
+    fabric = replace(superpod(64, 8), oversubscription={})
+    lacking = without(fabric, "leaf3", "spine2", cables=2)
+    assert [f.code for f in uplinks(lacking)] == ["uneven_parallel_links"]
+    assert oversubscription_mismatch(lacking) == []
+    extra = [Device(f"x{i}/mlx5_0", "nic", host=f"x{i}") for i in range(4)]
+    cables = [Link(d.name, "leaf3", "ib", 48.0) for d in extra]
+    fuller = replace(
+        lacking,
+        devices=(*lacking.devices, *extra),
+        links=(*lacking.links, *cables, *(replace(k, src=k.dst, dst=k.src) for k in cables)),
+    )
+    (finding,) = oversubscription_mismatch(fuller)
+    assert finding.evidence[0].startswith("leaf3 (rail 3): 36 cables")
 
 
 def test_a_leaf_without_any_uplink_left() -> None:
