@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal
 
@@ -48,6 +49,8 @@ slurmd-debug task-epilog task-prolog threads tree-width tres-bind unbuffered wai
 }
 
 _ALIASES = {"tasks-per-node": "ntasks-per-node", "cpu_bind": "cpu-bind"}
+_BETWEEN = ";&\n"
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=", re.ASCII)
 _OPTION = re.compile(r"([\w-]+)(?:\|(\w))?([=?]?)")
 
 Kind = Literal["without", "with", "optional"]
@@ -70,7 +73,7 @@ def _options_of(command: str) -> tuple[dict[str, Kind], dict[str, str]]:
 class CommandLine:
     """``options``: (long name, value or None) in order. ``environ``: assignments before the command.
 
-    ``background``: an ``&`` stands among or after its words.
+    ``background``: it ends with ``&``. ``waited``: a ``wait`` stands before it.
     """
 
     command: str
@@ -78,36 +81,63 @@ class CommandLine:
     environ: Mapping[str, str]
     program: tuple[str, ...] = ()
     background: bool = False
+    waited: bool = False
 
 
 def read_command_lines(text: str, *, where: str) -> list[CommandLine]:
-    """The command lines in ``text``, cut at ``;`` and ``&&``. Raises UsageError and RejectedError.
+    """The command lines in ``text``, cut as a shell does at ``;``, ``&&``, ``&`` and line ends.
 
-    An ``&`` says that a line runs beside the next ones; it may stand anywhere in it.
+    An ``&`` before further options of the same command counts as if it stood at the command's end. A
+    ``wait`` marks the line after it. Raises UsageError and RejectedError.
     """
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=_BETWEEN)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
         words = list(lexer)
     except ValueError as error:
         raise UsageError(f"{text!r}: {error}", where=where, expected="a shell command") from None
     lines: list[CommandLine] = []
-    current: list[str] = []
-    for word in [*words, ";"]:
-        if word not in (";", "&&", ";;"):
-            current.append(word)
-        elif current:
-            lines.append(_read_words(current, where))
-            current = []
+    waited = False
+    for command, background in _cut(words):
+        if command == ["wait"]:
+            waited = True
+            continue
+        line = _read_words(command, where)
+        lines.append(replace(line, background=background, waited=waited))
+        waited = False
     if not lines:
         raise UsageError("no command", where=where, expected="a line with srun, sbatch or salloc")
     return lines
 
 
+def _cut(words: list[str]) -> Iterator[tuple[list[str], bool]]:
+    """The words of each command, and whether it runs in the background."""
+    current: list[str] = []
+    background = False
+    for word, after in pairwise([*words, ";", ";"]):
+        if not word or set(word) - set(_BETWEEN) or _redirects(word, current, after):
+            current.append(word)
+            continue
+        alone = word.strip(";\n") == "&"
+        background = background or (alone and bool(current))
+        if word != "&" or _begins_command(after):
+            if current:
+                yield current, background
+            current, background = [], False
+
+
+def _redirects(word: str, before: list[str], after: str) -> bool:
+    """Whether an ``&`` is part of ``2>&1`` or ``&>file``."""
+    return word == "&" and (bool(before and before[-1].endswith(">")) or after.startswith(">"))
+
+
+def _begins_command(word: str) -> bool:
+    name = PurePath(word).name
+    return name in (*COMMANDS, "wait") or word == ";" or bool(_ASSIGNMENT.match(word))
+
+
 def _read_words(words: list[str], where: str) -> CommandLine:
-    background = "&" in words
-    rest = [word for word in words if word != "&"]
+    rest = list(words)
     environ: dict[str, str] = {}
     while rest and re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*=.*", rest[0], re.DOTALL):
         name, _, value = rest.pop(0).partition("=")
@@ -120,7 +150,7 @@ def _read_words(words: list[str], where: str) -> CommandLine:
             expected=f"one of {', '.join(COMMANDS)}, after assignments if any",
         )
     options, program = _read_options(command, rest[1:])
-    return CommandLine(command, tuple(options), environ, tuple(program), background)
+    return CommandLine(command, tuple(options), environ, tuple(program))
 
 
 def _read_options(command: str, words: list[str]) -> tuple[list[tuple[str, str | None]], list[str]]:

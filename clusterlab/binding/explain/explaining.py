@@ -66,7 +66,8 @@ def explain(submit: str, steps: Sequence[str], cluster: Cluster) -> Explanation:
     """
     try:
         first = _one(submit)
-        lines = [line for step in steps for line in _steps(step)]
+        # Together, as in a script: a wait or an & of one step concerns the next.
+        lines = _steps("\n".join(steps)) if any(step.strip() for step in steps) else []
         if first.command == "salloc" and first.program[:1] == ("srun",):
             lines[:0] = _steps(shlex.join(first.program))
     except RejectedError as error:

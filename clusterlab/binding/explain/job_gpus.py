@@ -131,7 +131,17 @@ def _per_socket(share: Share, goal: int) -> list[int]:
 
 def _tasks_by_socket(job: JobRequest, shares: list[Share]) -> list[list[int]]:
     """For each node how many tasks its sockets are meant for, by their cores."""
-    return [_tasks_on(job, share) for share in shares]
+    counts = [_tasks_on(job, share) for share in shares]
+    if not job.overcommit or not shares:
+        return counts
+    # Tasks beyond the cores go round the sockets; Slurm looks at the first node's cores for every node.
+    left = job.num_tasks - sum(map(sum, counts))
+    sockets = sorted(_used_sockets(shares[0]))
+    places = [(node, socket) for node in range(len(shares)) for socket in sockets]
+    for turn in range(max(left, 0)):
+        node, socket = places[turn % len(places)]
+        counts[node][socket] += 1
+    return counts
 
 
 def _tasks_on(job: JobRequest, share: Share) -> list[int]:

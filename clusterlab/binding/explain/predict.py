@@ -61,7 +61,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Prediction:
-    """``rejected``: Slurm's message where it refuses the job or a step; ``notes``: what srun prints."""
+    """``rejected``: Slurm's message where it refuses the job or a step; ``notes``: what srun prints.
+
+    ``waits``: steps that start only when others, begun before and still running, have ended.
+    """
 
     tasks: tuple[Task, ...]
     rejected: str | None = None
@@ -69,6 +72,7 @@ class Prediction:
     allocation: Allocation | None = None
     job: Options | None = None
     steps: tuple[Options, ...] = ()
+    waits: tuple[int, ...] = ()
 
 
 def predict(
@@ -96,6 +100,7 @@ def predict(
         found.allocation,
         found.job,
         tuple(found.steps),
+        tuple(found.waits),
     )
 
 
@@ -109,6 +114,7 @@ class _Found:
     allocation: Allocation | None = None
     job: Options | None = None
     steps: list[Options] = field(default_factory=list)
+    waits: list[int] = field(default_factory=list)
 
 
 def _run(
@@ -124,7 +130,7 @@ def _run(
     found.notes += verify(job)
     allocation = allocate(job_request(job), cluster.nodes, command=submit.command)
     found.allocation = allocation
-    runner = _Runner(allocation, cluster, found.tasks)
+    runner = _Runner(allocation, cluster, found.tasks, found.waits)
     if submit.command == "srun":
         settle_step_options(job, allocation, direct=True)
         found.steps.append(job)
@@ -132,6 +138,8 @@ def _run(
         return
     around |= step_environment(job, allocation)
     for line in steps:
+        if line.waited:
+            runner.wait()
         options = _step_options(line, around, cluster.rules)
         check_gres_flags(options, cluster.rules)
         found.notes += verify(options)
@@ -150,8 +158,10 @@ def _step_options(line: CommandLine, around: Mapping[str, str], rules: SlurmRule
 class _Runner:
     """Starts steps in turn; one that does not fit waits for the earlier ones."""
 
-    def __init__(self, allocation: Allocation, cluster: Cluster, tasks: list[Task]) -> None:
-        self.allocation, self.cluster, self.tasks = allocation, cluster, tasks
+    def __init__(
+        self, allocation: Allocation, cluster: Cluster, tasks: list[Task], waits: list[int]
+    ) -> None:
+        self.allocation, self.cluster, self.tasks, self.waits = allocation, cluster, tasks, waits
         self.running: list[Step] = []
         self.count = 0
 
@@ -164,6 +174,11 @@ class _Runner:
         else:
             step.end()
 
+    def wait(self) -> None:
+        """All that runs has ended."""
+        while self.running:
+            self.running.pop().end()
+
     def _create(self, options: Options, *, direct: bool) -> Step:
         while True:
             try:
@@ -175,6 +190,8 @@ class _Runner:
                         "nothing that runs would make room"
                     ) from None
                 self.running.pop(0).end()
+                if self.count not in self.waits:
+                    self.waits.append(self.count)
 
     def _bind(self, step: Step) -> None:
         found: list[Task] = []

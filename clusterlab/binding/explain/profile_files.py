@@ -78,7 +78,7 @@ def profile_from_slurm(text: str, *, file: str) -> NodeProfile:
 
 
 def profile_from_fabric(fabric: Fabric) -> NodeProfile:
-    """The first host, of those with GPUs if any has. A NUMA domain counts as a socket, its cores as cores of one thread.
+    """The first host, of those with GPUs if any has; a NUMA domain counts as a socket of one-thread cores.
 
     Raises UsageError where the fabric does not say what the prediction needs.
     """

@@ -19,6 +19,7 @@ def surprises(found: Prediction, cluster: Cluster) -> list[str]:
     if not found.tasks:
         return [*lines, f"no step given: {_held(found)}; its tasks are not predicted"]
     lines += _uneven(found)
+    lines += _waits(found)
     lines += _complaints(found)
     lines += _idle_nodes(found)
     lines += _idle_gpus(found)
@@ -89,6 +90,19 @@ def _uneven(found: Prediction) -> Iterator[str]:
         if total % len(counts) == 0:
             cure = f"; --ntasks-per-node={total // len(counts)} makes it even"
         yield f"step {step}: {total} tasks on {len(counts)} nodes are {shown}{cure}"
+
+
+def _waits(found: Prediction) -> Iterator[str]:
+    for step in found.waits:
+        options = found.steps[step]
+        inherited = "gpus-per-node" in options.from_env or "gpus" in options.from_env
+        cure = ""
+        if inherited and (options.gpus_per_task or options.gpus_per_node):
+            cure = (
+                "; it takes the job's GPU count from SLURM_GPUS or SLURM_GPUS_PER_NODE: give each "
+                "step its own --gpus-per-node"
+            )
+        yield f"step {step} starts only when a step before it has ended{cure}"
 
 
 def _complaints(found: Prediction) -> list[str]:
