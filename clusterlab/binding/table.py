@@ -1,11 +1,17 @@
-"""The diagnosis for people: rank → host → GPU → NUMA → cores → NICs, then what is wrong. Pure."""
+"""A joined record and its findings for people: rank → host → GPU → NUMA → cores → NIC, then what is wrong.
+
+No line is wider than 100 columns. What several ranks say alike is said once, with the ranks. Consequences
+stand under their cause, without evidence of their own. Pure.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
-from clusterlab.binding.look import Look
+from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.filters import filter_lines
+from clusterlab.binding.records import JoinedRecord, RankRecord, cpu_list
 from clusterlab.core.findings import Finding
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.launch.roll_call import rank_words
@@ -13,124 +19,36 @@ from clusterlab.launch.roll_call import rank_words
 WIDTH = 100
 _GAP = "  "
 _MOST_EVIDENCE = 8
+_MOST_ROWS = 64
+
+Cell = Callable[[Scene, RankRecord], str]
 
 
-def core_list(cores: Sequence[int]) -> str:
-    """``0-3,8`` for (0, 1, 2, 3, 8)."""
-    runs: list[list[int]] = []
-    for core in cores:
-        if runs and core == runs[-1][1] + 1:
-            runs[-1][1] = core
-        else:
-            runs.append([core, core])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def report_lines(
-    looks: Sequence[Look],
-    missing: Sequence[int],
-    findings: Sequence[Finding],
-    *,
-    environment: bool = False,
+def record_lines(
+    record: JoinedRecord, findings: Sequence[Finding], *, environment: bool = False
 ) -> list[str]:
-    """The whole report, no line wider than WIDTH. ``environment``: with the variables that matter."""
+    """The whole report. ``environment``: with the variables that decide."""
     return [
-        *_wrapped("# ", _headline(looks, missing)),
-        *table_lines(looks),
-        *_notes(looks),
-        *(_environment(looks) if environment else []),
-        *_finding_lines(findings, missing),
+        *_wrapped("# ", _headline(record)),
+        *_table(record),
+        *_said(record, [(text, r.rank) for r in record.ranks for text in r.notes]),
+        *_said(record, [(text, r.rank) for r in record.ranks for text in filter_lines(record, r)]),
+        *(_environment(record) if environment else []),
+        *finding_lines(findings),
     ]
 
 
-def table_lines(looks: Sequence[Look]) -> list[str]:
-    """One line per rank under a heading. Cells that do not fit end in ``…``."""
-    rows = [[heading for heading, _, _ in _COLUMNS]]
-    rows += [[cell(look) for _, cell, _ in _COLUMNS] for look in looks]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    narrowest = [low for _, _, low in _COLUMNS]
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
-        widest = max(range(len(widths)), key=lambda i: widths[i] - narrowest[i])
-        widths[widest] -= 1
-    return [
-        _GAP.join(_cut(cell, w).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _headline(looks: Sequence[Look], missing: Sequence[int]) -> str:
-    hosts = list(dict.fromkeys(look.host for look in looks))
-    where = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''} ({compress_hostlist(hosts)})"
-    sources = ", ".join(dict.fromkeys(look.source for look in looks))
-    everyone = len(looks) + len(missing)
-    if everyone == 1:
-        return f"clusterlab doctor: one process on {hosts[0]}, identity from {sources}"
-    seen = f"{len(looks)} of {everyone} ranks" if missing else f"{everyone} ranks"
-    return f"clusterlab doctor: {seen} on {where}, identity from {sources}"
-
-
-def _gpu(look: Look) -> str:
-    if look.gpu is not None:
-        return look.gpu.bus_id
-    if look.problem:
-        return "none"
-    return "-" if look.visible_count == 0 else "?"
-
-
-def _gpu_numa(look: Look) -> str:
-    if look.gpu is None:
-        return "-"
-    return "?" if look.gpu.numa is None else str(look.gpu.numa)
-
-
-def _numbers(numbers: Sequence[int] | None) -> str:
-    return "?" if numbers is None else core_list(numbers)
-
-
-def _nics(look: Look) -> str:
-    """The nearest to the GPU with their distance; without a GPU how many there are."""
-    near = [nic for nic in look.nics if nic.near]
-    if near:
-        return f"{','.join(nic.name for nic in near)} {near[0].distance}"
-    return f"{len(look.nics)} here" if look.nics else "-"
-
-
-_COLUMNS: tuple[tuple[str, Callable[[Look], str], int], ...] = (
-    # heading, cell, narrowest it may become; each NUMA belongs to what stands before it
-    ("rank", lambda look: str(look.rank), 4),
-    ("host", lambda look: look.host, 8),
-    ("local", lambda look: str(look.local_rank), 5),
-    ("visible", lambda look: "unset" if look.mask is None else look.mask or '""', 7),
-    ("GPU", _gpu, 12),
-    ("NUMA", _gpu_numa, 4),
-    ("cores", lambda look: core_list(look.cores), 8),
-    ("NUMA", lambda look: _numbers(look.numa), 4),
-    ("NICs", _nics, 8),
-)
-
-
-def _notes(looks: Sequence[Look]) -> list[str]:
-    return [
-        line
-        for note, ranks in _grouped((note, look.rank) for look in looks for note in look.notes)
-        for line in _wrapped(f"# {_whose(ranks, looks)}: ", note)
-    ]
-
-
-def _environment(looks: Sequence[Look]) -> list[str]:
-    pairs = ((f"{n}={v}", look.rank) for look in looks for n, v in look.environment.items())
-    return [
-        line
-        for text, ranks in sorted(_grouped(pairs))
-        for line in _wrapped(f"# {_whose(ranks, looks)}: ", text)
-    ]
-
-
-def _finding_lines(findings: Sequence[Finding], missing: Sequence[int]) -> list[str]:
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Findings with evidence and fix; what follows from another is indented under it, in one line."""
     lines = [""] if findings else ["# no findings"]
     for finding in findings:
         ranks = f" ({rank_words(finding.ranks)})" if finding.ranks else ""
-        lines += _wrapped("", f"{finding.severity} {finding.code}{ranks}")
+        head = f"{finding.severity} {finding.code}{ranks}"
+        if finding.caused_by is not None:
+            first = finding.evidence[0] if finding.evidence else ""
+            lines += _wrapped("    follows: ", f"{head}: {first}")
+            continue
+        lines += _wrapped("", head)
         for text in finding.evidence[:_MOST_EVIDENCE]:
             lines += _wrapped("  ", text)
         if len(finding.evidence) > _MOST_EVIDENCE:
@@ -139,25 +57,123 @@ def _finding_lines(findings: Sequence[Finding], missing: Sequence[int]) -> list[
     return lines
 
 
-def _grouped(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+def _headline(record: JoinedRecord) -> str:
+    hosts = list(dict.fromkeys(r.host for r in record.ranks))
+    names = compress_hostlist(hosts)
+    seen = f"{len(record.ranks)} rank{'s' if len(record.ranks) != 1 else ''}"
+    lost = f", {len(record.missing_ranks)} missing" if record.missing_ranks else ""
+    started = f"; started by: {record.launcher}" if record.launcher else ""
+    sources = ", ".join(dict.fromkeys(r.identity_from for r in record.ranks if r.identity_from))
+    told = f", identity from {sources}" if sources else ""
+    where = f"{len(hosts)} host{'s' * (len(hosts) != 1)} ({names})"
+    return f"clusterlab doctor: {seen}{lost} on {where}{told}{started}"
+
+
+def _said(record: JoinedRecord, pairs: Iterable[tuple[str, int]]) -> list[str]:
+    """Each text once, with the ranks it is of."""
     ranks_of: dict[str, list[int]] = {}
     for text, rank in pairs:
         ranks_of.setdefault(text, []).append(rank)
-    return list(ranks_of.items())
+    return [
+        line
+        for text, ranks in ranks_of.items()
+        for line in _wrapped(f"# {_whose(ranks, record)}: ", text)
+    ]
 
 
-def _whose(ranks: Sequence[int], looks: Sequence[Look]) -> str:
-    return "all ranks" if len(ranks) == len(looks) > 1 else rank_words(ranks)
+def _whose(ranks: Sequence[int], record: JoinedRecord) -> str:
+    return "all ranks" if len(ranks) == len(record.ranks) > 1 else rank_words(ranks)
+
+
+def _environment(record: JoinedRecord) -> list[str]:
+    pairs = sorted((f"{n}={v}", r.rank) for r in record.ranks for n, v in r.env.items())
+    return _said(record, pairs)
+
+
+def _table(record: JoinedRecord) -> list[str]:
+    scene = Scene(record)
+    shown = record.ranks[:_MOST_ROWS]
+    rows = [[heading for heading, _, _ in _COLUMNS]]
+    rows += [[cell(scene, rank) for _, cell, _ in _COLUMNS] for rank in shown]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    narrowest = [low for _, _, low in _COLUMNS]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
+        widest = max(range(len(widths)), key=lambda i: widths[i] - narrowest[i])
+        widths[widest] -= 1
+    lines = [
+        _GAP.join(_cut(cell, w).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    if len(record.ranks) > _MOST_ROWS:
+        lines.append(f"… and {len(record.ranks) - _MOST_ROWS} more ranks")
+    return lines if record.ranks else []
+
+
+def _visible(_scene: Scene, rank: RankRecord) -> str:
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ZE_AFFINITY_MASK",
+    )
+    mask = next((rank.env[n] for n in names if n in rank.env), None)
+    return "unset" if mask is None else " ".join(mask.split()) or '""'
+
+
+def _gpu(scene: Scene, rank: RankRecord) -> str:
+    device = scene.device(rank)
+    if device is not None:
+        return device.key
+    if rank.visible is None:
+        return "?"
+    return "none" if rank.selected_device is not None or not rank.visible else "-"
+
+
+def _gpu_numa(scene: Scene, rank: RankRecord) -> str:
+    device = scene.device(rank)
+    if device is None or device.gpu is None:
+        return "-"
+    return "?" if device.gpu.numa is None or device.gpu.numa < 0 else str(device.gpu.numa)
+
+
+def _core_numa(scene: Scene, rank: RankRecord) -> str:
+    node = scene.node(rank)
+    if node is None or rank.cpus is None:
+        return "-"
+    return ",".join(str(d) for d, cpus in sorted(node.numa.items()) if rank.cpus & cpus) or "?"
+
+
+def _nic(scene: Scene, rank: RankRecord) -> str:
+    if rank.nic_used:
+        return rank.nic_used
+    if rank.nearest_nics:
+        names = [text.partition(" ")[0] for text in rank.nearest_nics]
+        return f"{','.join(names)} {rank.nearest_nics[0].partition(' ')[2]}".rstrip()
+    device, node = scene.device(rank), scene.node(rank)
+    if device is None or device.gpu is None or node is None:
+        return "-"
+    near = [n.name for n in node.nics if n.near_gpu is not None and n.near_gpu == device.gpu.index]
+    return f"{','.join(near)} nearest" if near else "-"
+
+
+_COLUMNS: tuple[tuple[str, Cell, int], ...] = (
+    # heading, cell, narrowest it may become; each NUMA belongs to what stands before it
+    ("rank", lambda _, r: str(r.rank), 4),
+    ("host", lambda _, r: r.host, 8),
+    ("local", lambda _, r: "?" if r.local_rank is None else str(r.local_rank), 5),
+    ("visible", _visible, 7),
+    ("GPU", _gpu, 12),
+    ("NUMA", _gpu_numa, 4),
+    ("cores", lambda _, r: "?" if r.cpus is None else cpu_list(r.cpus) or "-", 8),
+    ("NUMA", _core_numa, 4),
+    ("NIC", _nic, 8),
+)
 
 
 def _wrapped(lead: str, text: str) -> list[str]:
     follow = "# " if lead.startswith("#") else " " * len(lead)
     return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=lead,
-        subsequent_indent=follow,
-        break_on_hyphens=False,
+        text, WIDTH, initial_indent=lead, subsequent_indent=follow, break_on_hyphens=False
     )
 
 

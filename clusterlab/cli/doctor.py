@@ -15,6 +15,8 @@ _EXAMPLE = """Examples:
 
   clusterlab doctor                                        this machine, one process
 
+  srun --mpi=pmix … clusterlab doctor --bundle bundle/      save what was seen
+
   clusterlab doctor bundle/ --json                         what was saved, or a record in YAML
 
   clusterlab doctor --log slurm-4711.out                   an error log alone
@@ -42,6 +44,12 @@ def doctor(
         bool,
         typer.Option("--environment", help="Also print the variables that decide, rank by rank."),
     ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Save what was seen, to be read again: clusterlab doctor DIR."
+        ),
+    ] = None,
 ) -> int:
     """Show host, GPU, NUMA node, cores and NICs of every rank, and what is wrong: no CUDA, no MPI."""
     if saved is not None or log is not None:
@@ -50,7 +58,7 @@ def doctor(
         return run_offline(saved, log, as_json=as_json)
     from clusterlab.runs.doctor import DoctorOptions, run_doctor
 
-    return run_doctor(DoctorOptions(deadline_s, as_json, environment))
+    return run_doctor(DoctorOptions(deadline_s, as_json, environment, bundle))
 
 
 def register(root: typer.Typer) -> None:

@@ -134,12 +134,13 @@ def _node_lines(spec: LabSpec, setup: Setup) -> list[str]:
 def gres_conf(spec: LabSpec, setup: Setup) -> str:
     """gres.conf: one line per GPU, so that each has its own socket's cores and its links.
 
-    Real GPUs get neither: which cores are theirs is for the machine to say.
+    Real GPUs get neither: which cores are theirs is for the machine to say. Without Flags a step gets the
+    masks of every vendor (gres.conf(5)), which Ray and vLLM refuse.
     """
     kind = f"Type={spec.gpu_type} " if spec.gpu_type else ""
     lines = []
     for gpu, device in enumerate(setup.devices):
-        line = f"Name=gpu {kind}File={device}"
+        line = f"Name=gpu {kind}File={device} Flags=nvidia_gpu_env"
         if not spec.real_gpus:
             first = gpu_socket(spec, gpu) * spec.cores_per_socket
             links = ",".join(

@@ -226,7 +226,8 @@ def _wrappers(site: Site) -> list[str]:
     """Commands between srun and clusterlab: the shipped launcher, then the site's container."""
     if site.container_runtime == "pyxis":
         return []  # the launcher lies outside the image
-    launcher = '"$("$CLUSTERLAB" path slurm)/launch.sh"'
+    # stdout is rank 0's report, for people and programs to read as it is
+    launcher = '"$("$CLUSTERLAB" path slurm)/launch.sh" --tag=stderr'
     if site.container_runtime == "none":
         return [launcher]
     binds = "".join(f"--bind {shlex.quote(m)} " for m in site.container_mounts)

@@ -39,7 +39,7 @@ from clusterlab.launch.stores import (
 )
 
 if TYPE_CHECKING:
-    from torch.distributed import Store, TCPStore
+    from torch.distributed import Store
 
 ADDRESS_KEY = "clusterlab.store"
 """The PMIx key under which rank 0 publishes the store; every other rank publishes its presence there."""
@@ -173,7 +173,7 @@ def _by_pmix(
     text = b"present"
     if identity.rank == 0:
         store = serve_store(timeout_s)
-        text = address_of(store, identity, environ, pmix).to_text().encode()
+        text = address_of(store.port, identity, environ, pmix).to_text().encode()
     try:
         pmix.put(ADDRESS_KEY, text)
         pmix.commit(timeout_s=timeout_s)
@@ -226,14 +226,19 @@ def _by_meeting_point(
     """
     if identity.node_rank == 0 and identity.local_rank == 0:
         store = serve_store(timeout_s)
-        return Meeting(store, True, MeetingPoint(step, address_of(store, identity, environ, None)))
-    hosts = [LOOPBACK]
-    if not _one_node(identity):
-        # srun's own address helps where node names do not resolve: in a batch job srun runs there
-        nodes = expand_hostlist(environ["SLURM_STEP_NODELIST"], where="SLURM_STEP_NODELIST")
-        hosts = [h for h in (nodes[0], environ.get("SLURM_LAUNCH_NODE_IPADDR")) if h]
-    address = find_store(step, hosts, timeout_s=timeout_s)
+        here = address_of(store.port, identity, environ, None)
+        return Meeting(store, True, MeetingPoint(step, here))
+    address = find_store(step, meeting_hosts(identity, environ), timeout_s=timeout_s)
     return Meeting(reach_store(address, timeout_s), served_here=False)
+
+
+def meeting_hosts(identity: RankIdentity, environ: Environ) -> list[str]:
+    """Where the meeting point of a Slurm step may be: this host, or the step's first node."""
+    if _one_node(identity):
+        return [LOOPBACK]
+    # srun's own address helps where node names do not resolve: in a batch job srun runs there
+    nodes = expand_hostlist(environ["SLURM_STEP_NODELIST"], where="SLURM_STEP_NODELIST")
+    return [h for h in (nodes[0], environ.get("SLURM_LAUNCH_NODE_IPADDR")) if h]
 
 
 def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: float) -> Meeting:
@@ -287,11 +292,11 @@ def _other_nodes(identity: RankIdentity, environ: Environ, pmix: PmixClient | No
 
 
 def address_of(
-    store: TCPStore, identity: RankIdentity, environ: Environ, pmix: PmixClient | None
+    port: int, identity: RankIdentity, environ: Environ, pmix: PmixClient | None
 ) -> StoreAddress:
-    """Where the others can reach ``store``: the address this host has towards them, then its names."""
+    """Where the others can reach ``port``: the address this host has towards them, then its names."""
     if _one_node(identity):
-        return StoreAddress((LOOPBACK,), store.port)
+        return StoreAddress((LOOPBACK,), port)
     others = _other_nodes(identity, environ, pmix)
     hosts = [source_address(others), identity.host, socket.gethostname()]
-    return StoreAddress(tuple(dict.fromkeys(h for h in hosts if h)), store.port)
+    return StoreAddress(tuple(dict.fromkeys(h for h in hosts if h)), port)

@@ -34,7 +34,6 @@ Judge = Callable[[Sequence[Record]], ClusterlabError | None]
 GRACE_S = 10.0
 """How much longer the others wait for rank 0's verdict than rank 0 waits for them."""
 
-_LATENESS_S = 1.0
 _LINGER_S = 2.0
 _POLL_S = 0.05
 
@@ -77,63 +76,6 @@ def roll_call(
             where="launch",
             fix="see what the process that served it printed: rank 0, or the first on the first node",
         ) from error
-
-
-Report = Callable[[Sequence[Record], Sequence[int]], int]
-"""Looks at the records that came, in rank order, and the ranks that did not; what it returns is told
-to every rank."""
-
-
-def report_call(
-    store: Store,
-    identity: RankIdentity,
-    name: str,
-    record: Record,
-    report: Report,
-    *,
-    served_here: bool,
-    timeout_s: float,
-    reporter: int = 0,
-) -> int:
-    """Present ``record`` under ``name``; one rank reports on all that came, and every rank hears.
-
-    Unlike ``roll_call`` a missing rank is no error but something to report on. ``reporter``
-    reports, or another when it is this one that has not come within ``timeout_s``. Every rank returns
-    what ``report`` returned; the one that serves the store (``served_here``) does so last. Raises
-    RefusedError when two processes say they are the same rank, DeadlineError when nobody reports.
-    """
-    from torch.distributed import DistError
-
-    try:
-        call = _Call(store, identity, f"clusterlab/{name}")
-        told = _run_report(call, record, report, reporter, timeout_s)
-        call.leave(told["present"], served_here=served_here)
-        return int(told["code"])
-    except DistError as error:
-        raise DeadlineError(
-            "the store went away before the report was made",
-            where="launch",
-            fix="see what the process that served it printed: rank 0, or the first on the first node",
-        ) from error
-
-
-def _run_report(
-    call: _Call, record: Record, report: Report, reporter: int, timeout_s: float
-) -> Record:
-    """What every rank is told: ``code``, and how many are ``present`` to hear it."""
-    call.present(record, timeout_s)
-    if call.identity.rank != reporter:
-        told = call.hear_report(timeout_s + _LATENESS_S, reporter)
-        if told is not None:
-            return told
-        timeout_s = 0.0  # the reporter has had its time
-    if not call.may_report():
-        told = call.hear_report(timeout_s + GRACE_S)
-        if told is None:
-            raise DeadlineError("no rank reported on the others", where="launch")
-        return told
-    records, missing = call.collect(timeout_s)
-    return call.tell({"code": report(records, missing), "present": len(records)})
 
 
 def _run(call: _Call, record: Record, judge: Judge, timeout_s: float) -> list[Record] | None:
@@ -204,37 +146,6 @@ class _Call:
         if error is not None:
             self._linger(verdict["present"])
             raise error
-
-    def may_report(self) -> bool:
-        """Whether this rank is the one that reports: the first that asks."""
-        return self._store.add(self._key("reporter"), 1) == 1
-
-    def tell(self, told: Record) -> Record:
-        """Tell every rank."""
-        self._store.set(self._key("verdict"), json.dumps(told))
-        return told
-
-    def hear_report(self, timeout_s: float, reporter: int | None = None) -> Record | None:
-        """What ``tell`` was given; None: nobody told. Wait longer for a ``reporter`` that is there."""
-        told = self._read(self._key("verdict"), timeout_s)
-        if (
-            told is None
-            and reporter is not None
-            and self._store.check([self._key("here", reporter)])
-        ):
-            told = self._read(self._key("verdict"), GRACE_S)
-        return told
-
-    def leave(self, present: int, *, served_here: bool) -> None:
-        """Say that this rank has heard; who serves the store waits for the others to say so.
-
-        The others do not: they would ask a store that may be gone, of which torch prints a page.
-        """
-        if served_here:
-            self._linger(present)
-        else:
-            with suppress(RuntimeError):  # the store is gone: nobody waits for this rank
-                self._store.add(self._key("read"), 1)
 
     def _linger(self, present: int) -> None:
         """Leave only when all have read the verdict: whoever serves the store takes it along."""

@@ -144,7 +144,7 @@ def _said(error: Exception) -> str:
 
 def _python() -> str:
     """What srun starts: this Python, behind the launcher that binds the rank as it does in jobs/."""
-    return shlex.join([str(shipped("slurm") / "launch.sh"), sys.executable])
+    return shlex.join([str(shipped("slurm") / "launch.sh"), "--tag=stderr", sys.executable])
 
 
 def parameters(submission: Submission) -> dict[str, Any]:

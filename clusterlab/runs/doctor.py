@@ -4,83 +4,145 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from clusterlab.binding.look import Look, look_from_json
-from clusterlab.binding.probe import look_here
-from clusterlab.binding.rules import diagnose, exit_code, identity_finding
-from clusterlab.binding.table import report_lines
+from clusterlab.binding.diagnose import diagnose
+from clusterlab.binding.outcome import exit_code, identity_finding
+from clusterlab.binding.probe import join_parts, probe_here
+from clusterlab.binding.records import (
+    JoinedRecord,
+    read_record,
+    record_to_json,
+    save_bundle,
+)
+from clusterlab.binding.table import record_lines
+from clusterlab.core.errors import DeadlineError
 from clusterlab.core.findings import Finding
+from clusterlab.launch.claims import in_slurm_task
+from clusterlab.launch.desk import Record
+from clusterlab.launch.gather import NoWayError
 from clusterlab.launch.identity import IdentityError, single_identity
-from clusterlab.launch.join import Arrival, arrive
-from clusterlab.launch.roll_call import Record
+from clusterlab.launch.seat import Seat, take_seat
+from clusterlab.runs.by_files import gather_by_files, job_folder
 from clusterlab.runs.together import report_together
 
 _RANK_VARIABLES = ("PMIX_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "RANK")
+_VERSION_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What was typed. ``deadline_s``: how long ranks wait for each other."""
+    """What was typed. ``deadline_s``: how long ranks wait for each other; ``bundle``: where to save."""
 
     deadline_s: float = 60.0
     as_json: bool = False
     environment: bool = False
+    bundle: Path | None = None
 
 
 def run_doctor(options: DoctorOptions) -> int:
     """Look as one rank, or as the one process that no launcher started; the exit code."""
     end = time.monotonic() + options.deadline_s
     try:
-        arrival = arrive(os.environ, timeout_s=options.deadline_s)
+        seat = take_seat(os.environ, timeout_s=options.deadline_s)
     except IdentityError as error:
         return _confused(error, options)
-    if arrival is None:
-        look = look_here(single_identity(), os.environ, notes=["no launcher made this a rank"])
-        return _report([look], [], options)
-    look = look_here(arrival.identity, os.environ, notes=arrival.notes)
-    return _join(arrival, look, end, options)
+    if seat is None:
+        notes = ["no launcher made this a rank"]
+        return _report(probe_here(single_identity(), os.environ, notes=notes), [], options)
+    identity = seat.arrival.identity
+    part = probe_here(
+        identity,
+        os.environ,
+        program=seat.program,
+        notes=seat.arrival.notes,
+        slurm_version=_slurm_version() if identity.local_rank == 0 else None,
+    )
+    return _join(seat, part, end, options)
 
 
-def _join(arrival: Arrival, look: Look, end: float, options: DoctorOptions) -> int:
+def _join(seat: Seat, part: JoinedRecord, end: float, options: DoctorOptions) -> int:
+    identity = seat.arrival.identity
+    record = {
+        "rank": identity.rank,
+        "host": identity.host,
+        "pid": os.getpid(),
+        "part": record_to_json(part),
+    }
+
     def report(records: Sequence[Record], missing: Sequence[int]) -> int:
-        return _report([look_from_json(r) for r in records], missing, options)
+        parts = [read_record(r["part"], file=f"rank {r['rank']}") for r in records]
+        beside = [_conflict(seat, [r["rank"] for r in records])] if seat.conflict else []
+        return _report(join_parts(parts, missing), beside, options)
 
-    return report_together(arrival, "doctor", look.to_json(), report, end=end)
+    try:
+        return report_together(seat.arrival, "doctor", record, report, end=end)
+    except (NoWayError, DeadlineError):
+        folder = _shared_folder(options)
+        if folder is None:
+            raise
+        until = max(end, time.monotonic() + 3.0)
+        return gather_by_files(folder, identity, record, report, end=until)
 
 
-def _report(looks: Sequence[Look], missing: Sequence[int], options: DoctorOptions) -> int:
-    findings = diagnose(looks, missing)
-    _print(looks, missing, findings, options)
+def _shared_folder(options: DoctorOptions) -> Path | None:
+    """Where ranks that find no way to each other may leave files: the bundle or the run directory."""
+    run_dir = os.environ.get("CLUSTERLAB_RUN_DIR")
+    root = options.bundle or (Path(run_dir) if run_dir else None)
+    return job_folder(root, os.environ) if root else None
+
+
+def _conflict(seat: Seat, ranks: Sequence[int]) -> Finding:
+    assert seat.conflict is not None
+    return identity_finding(seat.conflict, seat.arrival.identity.host, ranks)
+
+
+def _report(record: JoinedRecord, beside: Sequence[Finding], options: DoctorOptions) -> int:
+    """Diagnose, save, print. ``beside``: found while joining; said unless the diagnosis says it itself."""
+    findings = diagnose(record)
+    codes = {f.code for f in findings}
+    findings += [f for f in beside if f.code not in codes]
+    if options.bundle is not None:
+        save_bundle(record, options.bundle)
+    missing = record.missing_ranks
+    if options.as_json:
+        text = json.dumps(report_json(len(record.ranks) + len(missing), missing, findings))
+    else:
+        text = "\n".join(record_lines(record, findings, environment=options.environment))
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
     return int(exit_code(findings, missing))
 
 
 def _confused(error: IdentityError, options: DoctorOptions) -> int:
-    """Launchers contradict each other: nobody can be joined; the first process reports on itself."""
-    finding = identity_finding(error, socket.gethostname())
-    if all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES):
-        look = look_here(single_identity(), os.environ, notes=["this process cannot be joined"])
-        _print([look], [], [finding], options)
-    return int(exit_code([finding], []))
+    """Launchers contradict each other and none tells enough: the first process reports on itself."""
+    identity = single_identity()
+    finding = identity_finding(error, identity.host)
+    if any(os.environ.get(name, "0") != "0" for name in _RANK_VARIABLES):
+        return int(exit_code([finding], []))
+    part = probe_here(identity, os.environ, notes=["this process cannot be joined"])
+    return _report(part, [finding], options)
 
 
-def _print(
-    looks: Sequence[Look],
-    missing: Sequence[int],
-    findings: Sequence[Finding],
-    options: DoctorOptions,
-) -> None:
-    if options.as_json:
-        text = json.dumps(report_json(len(looks) + len(missing), missing, findings))
-    else:
-        text = "\n".join(report_lines(looks, missing, findings, environment=options.environment))
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+def _slurm_version() -> str | None:
+    """``22.05.8``, asked of Slurm's own tool; None outside a task, or where it does not answer."""
+    tool = shutil.which("scontrol")
+    if tool is None or not in_slurm_task(os.environ):
+        return None
+    try:
+        done = subprocess.run(
+            [tool, "--version"], capture_output=True, text=True, timeout=_VERSION_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout.split() else None
 
 
 def report_json(ranks: int, missing: Sequence[int], findings: Sequence[Finding]) -> dict[str, Any]:

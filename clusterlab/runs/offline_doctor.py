@@ -9,9 +9,9 @@ from pathlib import Path
 
 from clusterlab.binding.diagnose import diagnose
 from clusterlab.binding.log_errors import classify_log
-from clusterlab.binding.record_table import finding_lines, record_lines
+from clusterlab.binding.outcome import exit_code
 from clusterlab.binding.records import load_record
-from clusterlab.binding.rules import exit_code
+from clusterlab.binding.table import finding_lines, record_lines
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
 from clusterlab.runs.doctor import report_json

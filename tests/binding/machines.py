@@ -1,11 +1,16 @@
-"""Pretend machines: a /sys with two sockets, GPUs and NICs behind PCIe switches, and what NVML says."""
+"""Pretend machines: a /sys with two sockets, GPUs and NICs behind PCIe switches, the NVIDIA driver's /proc,
+and what NVML says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterlab.binding.look import Gpu, Look
+from clusterlab.binding.probe import Machine
+from clusterlab.binding.records import GpuRecord, JoinedRecord, NodeRecord, RankRecord
+from clusterlab.topology.discover.facts import GpuFact
+from clusterlab.topology.discover.nvml import NvmlAbsentError
 
 CORES = {0: "0-7", 1: "8-15"}
 
@@ -14,8 +19,8 @@ def uuid(index: int) -> str:
     return f"GPU-{index:08x}-0000-0000-0000-000000000000"
 
 
-def gpu(index: int, *, name: str = "NVIDIA H100", numa: int | None = None) -> Gpu:
-    return Gpu(f"0000:{0x10 + 0x10 * index:02x}:00.0", uuid(index), name, numa)
+def bus_id(index: int) -> str:
+    return f"0000:{0x10 + 0x10 * index:02x}:00.0"
 
 
 def add_device(sys: Path, path: str, numa: int) -> Path:
@@ -51,37 +56,73 @@ def two_socket_sys(root: Path) -> Path:
         node.mkdir(parents=True)
         (node / "cpulist").write_text(f"{cores}\n")
     for i in (0, 1):
-        add_device(sys, f"{switch(i)}/0000:{i}c:00.0/{gpu(i).bus_id}", i)
+        gpu = add_device(sys, f"{switch(i)}/0000:{i}c:00.0/{bus_id(i)}", i)
+        (gpu / "vendor").write_text("0x10de\n")
+        (gpu / "class").write_text("0x030200\n")
         add_nic(sys, f"mlx5_{i}", f"{switch(i)}/0000:{i}d:00.0/0000:{i}e:00.0", i)
     return sys
 
 
-def look(rank: int = 0, **changed: object) -> Look:
+def add_driver(root: Path) -> None:
+    """The NVIDIA driver's /proc: GPU i has device minor 1 - i, as numbers need not follow the bus."""
+    for i in (0, 1):
+        folder = root / "proc/driver/nvidia/gpus" / bus_id(i)
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(
+            f"Model: \t\t NVIDIA H100\nIRQ:   \t\t 44\nGPU UUID: \t {uuid(i)}\n"
+            f"Bus Location: \t {bus_id(i)}\nDevice Minor: \t {1 - i}\nGPU Excluded:\t No\n"
+        )
+
+
+def nvml_shows(*indices: int, model: str = "NVIDIA H100") -> Sequence[GpuFact]:
+    return [GpuFact(bus_id(i), "nvidia", uuid=uuid(i), name=model, shown=True) for i in indices]
+
+
+def no_nvml() -> tuple[Sequence[GpuFact], Sequence[tuple[str, str]]]:
+    raise NvmlAbsentError("NVML Shared Library Not Found")
+
+
+def two_gpus() -> tuple[Sequence[GpuFact], Sequence[tuple[str, str]]]:
+    return nvml_shows(0, 1), ()
+
+
+def machine(root: Path, **changed: object) -> Machine:
+    """Two GPUs that NVML shows and every process may open; CPUs 0 and 1."""
+    here = Machine(
+        sys=two_socket_sys(root),
+        root=root,
+        nvml=two_gpus,
+        attempt=lambda path: None,
+        cores=(0, 1),
+    )
+    return replace(here, **changed)  # type: ignore[arg-type]
+
+
+def rank_record(rank: int, **changed: object) -> RankRecord:
     """A healthy rank of two nodes with four ranks each: a GPU and four cores of its own."""
     local = rank % 4
-    mine = gpu(local, numa=local // 2)
-    domain_cores = tuple(range(8 * mine.numa, 8 * mine.numa + 8)) if mine.numa is not None else ()
-    healthy = Look(
-        rank=rank,
-        world_size=8,
-        local_rank=local,
-        local_world_size=4,
-        node_rank=rank // 4,
+    healthy = RankRecord(
         host=f"n{rank // 4}",
-        source="pmix",
-        pid=100 + rank,
-        cores=tuple(range(4 * local, 4 * local + 4)),
-        numa=(local // 2,),
-        cpus_here=16,
-        mask="0,1,2,3",
-        gpus=tuple(gpu(i, numa=i // 2) for i in range(4)),
-        visible_count=4,
-        ordinal=local,
-        # the same bus id on every node, another piece of hardware
-        gpu=replace(mine, uuid=uuid(0x100 * (rank // 4) + local)),
-        numa_cores=domain_cores,
-        launcher_world_size=8,
-        launcher_variable="SLURM_STEP_NUM_TASKS",
-        environment={"SLURM_JOB_ID": "7"},
+        rank=rank,
+        local_rank=local,
+        env={"CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_JOB_ID": "7", "SLURM_PROCID": str(rank)},
+        visible=tuple(bus_id(i) for i in range(4)),
+        selected_device=local,
+        cpus=frozenset(range(4 * local, 4 * local + 4)),
+        identity_from="pmix",
     )
     return replace(healthy, **changed)  # type: ignore[arg-type]
+
+
+def node_record(host: str) -> NodeRecord:
+    gpus = tuple(
+        GpuRecord(i, bus_id(i), uuid(int(host[1:]) * 16 + i), i // 2, "NVIDIA H100")
+        for i in range(4)
+    )
+    return NodeRecord(host, gpus, {0: frozenset(range(8)), 1: frozenset(range(8, 16))})
+
+
+def record(*ranks: RankRecord, missing: Sequence[int] = ()) -> JoinedRecord:
+    hosts = dict.fromkeys(rank.host for rank in ranks)
+    nodes = {host: node_record(host) for host in hosts}
+    return JoinedRecord(nodes=nodes, ranks=ranks, missing_ranks=tuple(missing))

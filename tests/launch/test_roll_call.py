@@ -10,7 +10,7 @@ import torch.distributed as dist
 from clusterlab.core.errors import ClusterlabError, DeadlineError, ExitCode
 from clusterlab.launch import roll_call as module
 from clusterlab.launch.identity import RankIdentity
-from clusterlab.launch.roll_call import Record, RefusedError, rank_words, report_call, roll_call
+from clusterlab.launch.roll_call import Record, RefusedError, rank_words, roll_call
 
 
 def rank_of(rank: int, world_size: int) -> RankIdentity:
@@ -102,69 +102,3 @@ def test_a_store_that_goes_away_is_no_traceback(monkeypatch: pytest.MonkeyPatch)
 def test_rank_words() -> None:
     assert rank_words([3]) == "rank 3"
     assert rank_words([3, 5, 6, 7]) == "ranks [3,5-7]"
-
-
-def report_of(
-    ranks: Sequence[int], world_size: int, *, timeout_s: float = 5.0
-) -> tuple[list[Any], list[Any]]:
-    """What each rank's report call returned or raised, and what the reports were made on."""
-    store, reports = dist.HashStore(), []
-    results: list[Any] = [None] * len(ranks)
-
-    def report(records: Sequence[Record], missing: Sequence[int]) -> int:
-        reports.append(([r["rank"] for r in records], list(missing)))
-        return 4 if missing else 0
-
-    def one(index: int, rank: int) -> None:
-        try:
-            results[index] = report_call(
-                store, rank_of(rank, world_size), "test", {"rank": rank, "host": "n0", "pid": index},
-                report, served_here=index == 0, timeout_s=timeout_s,
-            )  # fmt: skip
-        except ClusterlabError as error:
-            results[index] = error
-
-    threads = [threading.Thread(target=one, args=pair) for pair in enumerate(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    return results, reports
-
-
-def test_one_rank_reports_on_all_and_every_rank_hears() -> None:
-    results, reports = report_of([2, 0, 1], 3)
-    assert results == [0, 0, 0]
-    assert reports == [([0, 1, 2], [])]
-
-
-def test_a_report_is_made_on_those_that_came() -> None:
-    results, reports = report_of([0, 1, 3], 5, timeout_s=0.3)
-    assert results == [4, 4, 4]
-    assert reports == [([0, 1, 3], [2, 4])]
-
-
-def test_another_rank_reports_when_rank_0_is_the_missing_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_LATENESS_S", 0.1)
-    results, reports = report_of([1, 2], 3, timeout_s=0.2)
-    assert results == [4, 4]
-    assert reports == [([1, 2], [0])]
-
-
-def test_a_second_process_of_a_rank_is_refused_and_the_report_is_made() -> None:
-    results, reports = report_of([0, 1, 1], 2)
-    assert sorted(str(type(r).__name__) for r in results) == ["RefusedError", "int", "int"]
-    assert reports == [([0, 1], [])]
-
-
-def test_a_store_that_goes_away_before_the_report_is_no_traceback() -> None:
-    class GoneStore:
-        def add(self, key: str, amount: int) -> int:
-            raise dist.DistNetworkError("Connection reset by peer")
-
-    with pytest.raises(DeadlineError, match="before the report was made"):
-        report_call(
-            GoneStore(), rank_of(1, 2), "test", {}, lambda *_: 0, served_here=False, timeout_s=1
-        )  # type: ignore[arg-type]

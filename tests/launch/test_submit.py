@@ -88,7 +88,7 @@ def test_the_script_asks_for_the_nodes_and_starts_every_rank_by_pmix(job: Submis
     assert {"partition", "account", "qos", "gres", "wckey", "no-requeue"}.isdisjoint(asked)
     srun = srun_of(text)
     assert {"--mpi=pmix", "--nodes=2", "--ntasks=8", "--ntasks-per-node=4"} <= set(srun)
-    launcher = srun.index(sys.executable) - 1
+    launcher = srun.index(sys.executable) - 2
     assert srun[launcher].endswith("slurm/launch.sh")
     assert srun[-3:] == ["-m", "submitit.core._submit", str(job.folder)]
     assert f"export CLUSTERLAB_RUN_DIR={job.folder.parent}" in text

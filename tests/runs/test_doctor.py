@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.runs.doctor import report_json
 from tests.conftest import CLI, clean_environment
+
+Done = subprocess.CompletedProcess[str]
 
 
 def doctor(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +28,7 @@ def doctor(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
 def test_alone_it_reports_this_machine() -> None:
     done = doctor()
     assert done.returncode == 0, done.stderr
-    assert "one process on" in done.stdout.splitlines()[0]
+    assert "1 rank on 1 host" in done.stdout.splitlines()[0]
     assert "no launcher made this a rank" in done.stdout
     assert json.loads(doctor("--json").stdout)["ranks"] == 1
 
@@ -43,6 +48,52 @@ def test_looking_needs_no_torch() -> None:
         check=True,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def ranks_by_hand(count: int, present: Sequence[int], *words: str, **environ: str) -> list[Done]:
+    """Processes of one job whose variables were exported by hand."""
+    started = [
+        subprocess.Popen(
+            [*CLI, "doctor", *words],
+            env=clean_environment(
+                RANK=str(r), WORLD_SIZE=str(count), LOCAL_RANK=str(r), LOCAL_WORLD_SIZE=str(count),
+                **environ,
+            ),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for r in present
+    ]  # fmt: skip
+    done = []
+    for process in started:
+        out, err = process.communicate(timeout=60)
+        done.append(Done(process.args, process.returncode, out, err))
+    return done
+
+
+def test_ranks_at_an_address_are_joined_without_torch() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    done = ranks_by_hand(2, [0, 1], "--json", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    assert [d.returncode for d in done] == [0, 0], done
+    assert json.loads("".join(d.stdout for d in done))["ranks"] == 2
+
+
+def test_ranks_that_cannot_find_each_other_are_joined_by_files_in_the_bundle(
+    tmp_path: Path,
+) -> None:
+    done = ranks_by_hand(3, [0, 2], "--deadline", "2", "--json", "--bundle", str(tmp_path))
+    assert [d.returncode for d in done] == [4, 4], done
+    live = json.loads("".join(d.stdout for d in done))
+    assert live["missing_ranks"] == [1]
+    assert [f["code"] for f in live["findings"]] == ["RANK_MISSING"]
+    assert json.loads(doctor(str(tmp_path), "--json").stdout) == live
+
+
+def test_ranks_that_cannot_find_each_other_say_so_without_a_folder() -> None:
+    (done,) = ranks_by_hand(2, [1])
+    assert done.returncode == 2
+    assert "no way to find each other" in done.stderr
 
 
 @pytest.mark.ranks

@@ -26,6 +26,13 @@ def _share(scene: Scene, ranks: Sequence[RankRecord]) -> int:
     return sum(len(c) for c in node.numa.values()) // len(ranks) if node else 0
 
 
+def _all_cores(scene: Scene, ranks: Sequence[RankRecord]) -> frozenset[int]:
+    """The node's cores; where they are not known one that no mask has."""
+    node = scene.node(ranks[0])
+    cores = frozenset[int]().union(*node.numa.values()) if node else frozenset[int]()
+    return cores or frozenset({-1})
+
+
 def one_core(scene: Scene) -> Iterable[Finding]:
     """CPU_SINGLE_CORE: a rank confined to one core.
 
@@ -33,7 +40,10 @@ def one_core(scene: Scene) -> Iterable[Finding]:
     another rank, or, outside Slurm, because the node has plenty. Slurm gives one core where one is asked.
     """
     for _, ranks in scene.hosts:
-        known = [r for r in ranks if r.cpus]
+        whole = _all_cores(scene, ranks)
+        known = [
+            r for r in ranks if r.cpus and not whole <= r.cpus
+        ]  # all there are: no mask at all
         single = [r for r in known if len(r.cpus or ()) == 1]
         tiny: dict[frozenset[int], list[RankRecord]] = defaultdict(list)
         for rank in known:

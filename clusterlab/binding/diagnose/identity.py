@@ -140,6 +140,8 @@ def inherited_identity(scene: Scene) -> Iterable[Finding]:
                 value = number(rank.env, source.rank)
                 parent = rank.parent_env or {}
                 same = value is not None and parent.get(source.rank or "") == str(value)
+                if uses_elastic(rank) and source.depth < TORCH.depth:
+                    continue  # the agent's task: its workers rightly carry its number
                 outer = [s for s in own if s.depth != source.depth or s is not source]
                 if not outer or source in own or value is None or value == rank.rank:
                     continue

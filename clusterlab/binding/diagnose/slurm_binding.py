@@ -10,6 +10,7 @@ from clusterlab.binding.diagnose.mapping import shared_devices
 from clusterlab.binding.diagnose.masks import ordinals
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
 from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.diagnose.variables import number
 from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
 
@@ -63,7 +64,27 @@ def _outside(scene: Scene, ranks: Sequence[RankRecord], ids: Sequence[int]) -> l
     if scene.constrained is False and owned:
         return [i for i in ids if i not in owned]
     node = scene.node(ranks[0])
-    return [i for i in ids if node is not None and node.gpus and i >= len(node.gpus)]
+    beyond = [i for i in ids if node is not None and node.gpus and i >= len(node.gpus)]
+    return beyond or (_not_given(scene, ranks, ids) if scene.constrained is False else [])
+
+
+def _not_given(scene: Scene, ranks: Sequence[RankRecord], ids: Sequence[int]) -> list[int]:
+    """The ids of map_gpu whose tasks got another GPU than the one named: Slurm passed them over.
+
+    Slurm takes the list by local task id, from the start again where it is short (measured, 22.05).
+    """
+    asked = scene.options.gpu_bind.removeprefix("verbose,")
+    if not asked.startswith("map") or "*" in asked or not ids:
+        return []
+    passed_over = []
+    for rank in ranks:
+        task = number(rank.env, "SLURM_LOCALID")
+        if task is None or len(rank.visible or ()) != 1:
+            continue
+        gpu = scene.gpu_named(rank.host, (rank.visible or ("",))[0])
+        if gpu is not None and gpu.index != ids[task % len(ids)]:
+            passed_over.append(ids[task % len(ids)])
+    return passed_over
 
 
 def _index_space(scene: Scene) -> str:
