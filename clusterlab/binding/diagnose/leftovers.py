@@ -103,11 +103,11 @@ def shell_variables(scene: Scene) -> Iterable[Finding]:
     """STALE_ENV: rank variables the launching shell already had, promising more processes than there are."""
     for world in scene.worlds:
         bad, evidence = [], []
+        same = len(world) > 1 and len({r.env.get("RANK") for r in world}) == 1
         for rank in world:
             kept = _kept(rank)
             size = number(rank.env, "WORLD_SIZE")
             promised = size is not None and size > len(world) + len(scene.record.missing_ranks)
-            same = len(world) > 1 and len({r.env.get("RANK") for r in world}) == 1
             if kept and not uses_elastic(rank) and (promised or same):
                 bad.append(rank)
                 words = ", ".join(f"{n}={rank.env[n]}" for n in kept)

@@ -14,7 +14,9 @@ from clusterlab.binding.records import GpuRecord, JoinedRecord, NodeRecord, Rank
 from clusterlab.topology.host import parse_cpu_list
 
 GPUS = tuple(
-    GpuRecord(i, f"0000:{16 + i:02x}:00.0", f"GPU-{i:08d}-1111-2222-3333-444444444444", i // 4, "H100")
+    GpuRecord(
+        i, f"0000:{16 + i:02x}:00.0", f"GPU-{i:08d}-1111-2222-3333-444444444444", i // 4, "H100"
+    )
     for i in range(8)
 )
 DOMAINS = {0: frozenset(range(8)), 1: frozenset(range(8, 16))}
@@ -83,7 +85,9 @@ def _ids(row: dict[str, str]) -> tuple[int, ...]:
 def record_of(step: Step) -> JoinedRecord:
     """What a doctor would have seen of ``step``, each task taking its local rank (or its one GPU)."""
     nodes = {
-        row["nodename"]: NodeRecord(row["nodename"], GPUS, DOMAINS) for row in step.rows if row["nodename"]
+        row["nodename"]: NodeRecord(row["nodename"], GPUS, DOMAINS)
+        for row in step.rows
+        if row["nodename"]
     }
     ranks = tuple(_rank(step, row) for row in step.rows if row["procid"])
     launcher = f"{step.rows[0]['submit_line']}; {step.rows[0]['step_line']}"
@@ -93,7 +97,11 @@ def record_of(step: Step) -> JoinedRecord:
 
 def _rank(step: Step, row: dict[str, str]) -> RankRecord:
     env = {name: row[name] for name in _ENV if row[name]}
-    env |= {"SLURM_PROCID": row["procid"], "SLURM_LOCALID": row["localid"], "SLURM_STEP_ID": row["step"]}
+    env |= {
+        "SLURM_PROCID": row["procid"],
+        "SLURM_LOCALID": row["localid"],
+        "SLURM_STEP_ID": row["step"],
+    }
     if row["cvd_is_set"] == "True":
         env["CUDA_VISIBLE_DEVICES"] = row["CUDA_VISIBLE_DEVICES"]
     visible = tuple(GPUS[i].pci for i in step.physical[_id(row)] if i < 8)

@@ -8,11 +8,74 @@ from typing import Any
 
 from tests.binding.diagnose.placements import healthy_placement
 
-_NUMBERS = ("0", "1", "7", "8", "-1", "", " ", "4(x2)", "3,1", "1e9", "٣", "99999999999999999999", "a", "0x1")
-_MASKS = ("", "0", "0,1", "0,0", "-1", "0-3", "9", "GPU-", "MIG-", "GPU-1,0", "all", "NoDevFiles", "0,", "\n", "１")
-_HOSTS = ("n0", "n[0-3]", "n[0", "n]", "127.0.0.1", "::1", "", "a,b", "n[0-99999999]", "[::1]", "n0\x00")
-_SPECS = ("^", "=", "^=", "mlx5", "mlx5_1", "=mlx5_0,=mlx5_1", "^lo,docker", "eth0", "10.0.0.1", ",", ":1")
-_TEXTS = ("", "invalid device ordinal", "EADDRINUSE", "x" * 5000, "int() 'GPU-'", "PMIX ERROR: ", "\x1b[31m")
+_NUMBERS = (
+    "0",
+    "1",
+    "7",
+    "8",
+    "-1",
+    "",
+    " ",
+    "4(x2)",
+    "3,1",
+    "1e9",
+    "٣",
+    "99999999999999999999",
+    "a",
+    "0x1",
+)
+_MASKS = (
+    "",
+    "0",
+    "0,1",
+    "0,0",
+    "-1",
+    "0-3",
+    "9",
+    "GPU-",
+    "MIG-",
+    "GPU-1,0",
+    "all",
+    "NoDevFiles",
+    "0,",
+    "\n",
+    "１",
+)
+_HOSTS = (
+    "n0",
+    "n[0-3]",
+    "n[0",
+    "n]",
+    "127.0.0.1",
+    "::1",
+    "",
+    "a,b",
+    "n[0-99999999]",
+    "[::1]",
+    "n0\x00",
+)
+_SPECS = (
+    "^",
+    "=",
+    "^=",
+    "mlx5",
+    "mlx5_1",
+    "=mlx5_0,=mlx5_1",
+    "^lo,docker",
+    "eth0",
+    "10.0.0.1",
+    ",",
+    ":1",
+)
+_TEXTS = (
+    "",
+    "invalid device ordinal",
+    "EADDRINUSE",
+    "x" * 5000,
+    "int() 'GPU-'",
+    "PMIX ERROR: ",
+    "\x1b[31m",
+)
 _VARIABLES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
@@ -63,12 +126,34 @@ _VARIABLES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES"), _SPECS
     ),
-    "SLURM_GPU_BIND": ("closest", "map_gpu:9", "mask_gpu:0x", "none", "single:1", "map_gpu:" + "1," * 500),
+    "SLURM_GPU_BIND": (
+        "closest",
+        "map_gpu:9",
+        "mask_gpu:0x",
+        "none",
+        "single:1",
+        "map_gpu:" + "1," * 500,
+    ),
     "SLURM_CPU_BIND_LIST": ("0x1", "0xF,0xF0", ""),
     "CUDA_DEVICE_ORDER": ("PCI_BUS_ID", "FASTEST_FIRST", ""),
     "ZE_FLAT_DEVICE_HIERARCHY": ("FLAT", "COMPOSITE", "x"),
 }
-_STRANGE: tuple[Any, ...] = (None, "", -1, 0, 10**30, 1.5, True, [], {}, [[]], "0-", "9-1", {"a": {}}, "\x00")
+_STRANGE: tuple[Any, ...] = (
+    None,
+    "",
+    -1,
+    0,
+    10**30,
+    1.5,
+    True,
+    [],
+    {},
+    [[]],
+    "0-",
+    "9-1",
+    {"a": {}},
+    "\x00",
+)
 
 
 def random_environment(dice: random.Random) -> dict[str, str]:
@@ -90,7 +175,7 @@ def fuzzed_record(seed: int) -> Any:
         if dice.random() < 0.3:
             rank["selected_device"] = dice.choice([-1, 0, 3, 99])
         if dice.random() < 0.2:
-            rank["visible"] = dice.sample(rank["visible"] * 2, 1) + ["0000:ff:00.0"]
+            rank["visible"] = [dice.choice(rank["visible"]), "0000:ff:00.0"]
     for _ in range(dice.choice([0, 0, 1, 2, 5])):
         _spoil(dice, record)
     return record

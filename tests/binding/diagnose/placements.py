@@ -142,7 +142,10 @@ def _node(dice: random.Random, profile: Profile, amd: bool) -> Plain:
     ]
     nics: list[Plain] = []
     for i, near in enumerate(profile.nics):
-        nic: Plain = {"name": profile.nic_name.format(i), "numa": 0 if near is None else profile.numa[near]}
+        nic: Plain = {
+            "name": profile.nic_name.format(i),
+            "numa": 0 if near is None else profile.numa[near],
+        }
         if near is not None:
             nic["near_gpu"] = near
         nics.append(nic)
@@ -269,7 +272,10 @@ def _srun_bound(job: Job) -> Plain:
     )
     if order == sorted(order):
         line = f"srun -N{len(job.hosts)} --ntasks-per-node={job.per_node} --gpus-per-task=1 python"
-    slurm = {"constrain_devices": constrained, "version": job.random.choice(["22.05.8", "23.11.4", "24.11"])}
+    slurm = {
+        "constrain_devices": constrained,
+        "version": job.random.choice(["22.05.8", "23.11.4", "24.11"]),
+    }
     return {"launcher": line, "slurm": slurm, "ranks": _ranks(job, make)}
 
 
@@ -337,7 +343,10 @@ def _torchrun(job: Job) -> Plain:
             "cpus": _cores(job, gpus[local]),
         }
 
-    return {"launcher": f"torchrun --nproc_per_node={job.per_node} train.py", "ranks": _ranks(job, make)}
+    return {
+        "launcher": f"torchrun --nproc_per_node={job.per_node} train.py",
+        "ranks": _ranks(job, make),
+    }
 
 
 def _mpirun(job: Job) -> Plain:
@@ -385,7 +394,10 @@ def _container(job: Job) -> Plain:
         return {
             "env": inside,
             "host_env": env,
-            "container": {"runtime": job.random.choice(["enroot", "docker", "podman"]), "devices": [local]},
+            "container": {
+                "runtime": job.random.choice(["enroot", "docker", "podman"]),
+                "devices": [local],
+            },
             "visible": seen,
             "openable": seen,
             "selected_device": 0,
