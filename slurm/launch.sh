@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
-# Start one rank:  srun --mpi=pmix … slurm/launch.sh COMMAND ARG…
+# Start one rank:  srun --mpi=pmix … slurm/launch.sh [--tag=both|stdout|stderr|none] COMMAND ARG…
 #
 # For the task it runs in, it finds the GPU, binds the CPUs next to it, names the NIC, sets
-# OMP_NUM_THREADS and the tag of the rank's log lines, and becomes COMMAND (same process: signals and
-# exit code are of COMMAND). What the user or Slurm set already stays. CUDA_VISIBLE_DEVICES is never
+# OMP_NUM_THREADS, and runs COMMAND with each line of its output tagged with rank, host and GPU; signals
+# and exit code are COMMAND's. What the user or Slurm set already stays. CUDA_VISIBLE_DEVICES is never
 # touched: ranks that see all GPUs of the node keep NVLink peer access and pick theirs by local rank.
+# `clusterlab exec` does all that; where there is no clusterlab, this file binds, and nothing is tagged.
 #
+#   CLUSTERLAB=/path/to/clusterlab    default: the one on PATH
 #   CLUSTERLAB_NICS=mlx5_0,mlx5_3,…   NIC of local rank 0, 1, … (default: NCCL chooses the nearest)
 #   CLUSTERLAB_CPU_BIND=none          leave the CPUs alone
 #   CLUSTERLAB_LAUNCH_VERBOSE=1       say what was decided
 set -uo pipefail
 
+tag=both
+case ${1-} in --tag=*) tag=${1#--tag=} && shift ;; esac
 if [ $# -eq 0 ]; then
-  echo "usage: srun … $0 COMMAND [ARG…]" >&2
+  echo "usage: srun … $0 [--tag=both|stdout|stderr|none] COMMAND [ARG…]" >&2
   exit 2
+fi
+
+clusterlab=$(command -v "${CLUSTERLAB:-clusterlab}")
+if [ -n "$clusterlab" ]; then
+  exec "$clusterlab" exec --tag="$tag" ${CLUSTERLAB_LAUNCH_VERBOSE:+--verbose} -- "$@"
 fi
 
 rank=${PMIX_RANK:-${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-0}}}

@@ -6,10 +6,10 @@ options are read here by hand, from one table that the help text is made of too.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterlab.core.errors import UsageError
 
@@ -30,7 +30,7 @@ OPTIONS = (
         "cpu: this rank's share of the cores in its GPU's NUMA domain, and\n"
         "  OMP_NUM_THREADS to match. Cores the launcher gave to it alone stay.\n"
         "nic: NCCL_IB_HCA names the NIC nearest to the GPU (or the local rank's in\n"
-        "  CLUSTERLAB_NICS). Without, NCCL chooses among all.\n"
+        "  CLUSTERLAB_NICS, which binds them by default). Without, NCCL chooses.\n"
         "What is set already stays.",
     ),
     ("--tag WHICH", "Streams to tag: both, stdout, stderr or none. [default: both]"),
@@ -58,8 +58,7 @@ _SUMMARY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExecOptions:
+class ExecOptions(NamedTuple):
     """What was typed."""
 
     wanted: Wanted
@@ -103,9 +102,9 @@ def parse(words: Sequence[str]) -> ExecOptions:
                 found[_FLAGS[name]] = True
             case _:
                 raise _unknown(word)
-    from clusterlab.binding.exec.plan import Wanted
+    from clusterlab.binding.exec.plan import Wanted, by_default
 
-    wanted = Wanted() if bind is None else Wanted(bind, asked=True)
+    wanted = by_default(os.environ) if bind is None else Wanted(bind, asked=True)
     options = ExecOptions(wanted, tuple(rest), **found)
     if not (options.command or options.show or options.help):
         raise UsageError(
@@ -154,8 +153,6 @@ def _unknown(word: str) -> UsageError:
 
 
 def _print(options: ExecOptions) -> int:
-    import os
-
     from clusterlab.binding.exec.plan import make_plan
 
     plan = make_plan(os.environ, options.wanted)

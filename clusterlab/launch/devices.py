@@ -12,32 +12,12 @@ from clusterlab.launch.claims import Environ, said
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.refusals import DeviceRecord, launcher_world_size, refuse
 from clusterlab.launch.roll_call import Record, RefusedError, roll_call
+from clusterlab.launch.selection import select_device
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
-
-def select_device(
-    identity: RankIdentity, visible_count: int, *, gpus_on_node: int | None = None
-) -> int:
-    """The CUDA ordinal for this rank, of the ``visible_count`` devices it sees.
-
-    One visible: 0 (the launcher isolated this rank). At least one per local rank: local_rank, which is
-    right whether the ranks share one mask or have masks of their own. Fewer, but so many on the node
-    (``gpus_on_node``) that each rank can have as many for itself: 0, the first of its own. Raises
-    RefusedError otherwise, because local_rank would lie beyond what the rank sees.
-    """
-    if visible_count == 1:
-        return 0
-    if visible_count >= identity.local_world_size:
-        return identity.local_rank
-    if 0 < visible_count * identity.local_world_size <= (gpus_on_node or 0):
-        return 0
-    raise RefusedError(
-        f"{identity.local_world_size} ranks on this node, {visible_count} visible GPUs",
-        where=f"rank {identity.rank} on {identity.host}",
-        expected="one visible GPU, or one for each rank of the node",
-    )
+__all__ = ["agree_on_devices", "claim_device", "device_record", "select_device"]
 
 
 def claim_device(

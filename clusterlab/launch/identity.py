@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
@@ -69,7 +69,7 @@ def detect_identity(
 
 def single_identity(hostname: str | None = None) -> RankIdentity:
     """Rank 0 of 1."""
-    return RankIdentity(0, 1, 0, 1, 0, hostname or socket.gethostname(), "single")
+    return RankIdentity(0, 1, 0, 1, 0, hostname or os.uname().nodename, "single")
 
 
 def explain_identity(
@@ -201,7 +201,7 @@ def _host(environ: Environ, pmix: PmixFacts | None, hostname: str | None) -> str
         return pmix.hostname
     if environ.get("SLURM_JOB_ID") and environ.get("SLURMD_NODENAME"):
         return environ["SLURMD_NODENAME"]
-    return hostname or socket.gethostname()
+    return hostname or os.uname().nodename
 
 
 __all__ = [

@@ -7,24 +7,22 @@ outer taskset) stays as it is: only ranks that were left on all the job's CPUs a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterlab.binding.exec.gpu import GpuChoice
 from clusterlab.binding.exec.scene import Cpus, NodeGpu, cpu_list
 from clusterlab.launch.identity import RankIdentity
 
 
-@dataclass(frozen=True, slots=True)
-class Sharers:
-    """Place ``position`` of ``count`` among those that share a domain; ``each``: ranks in one place."""
+class Sharers(NamedTuple):
+    """Place ``position`` of ``places`` among those that share a domain; ``each``: ranks in one place."""
 
     position: int
-    count: int
+    places: int
     each: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CoreChoice:
+class CoreChoice(NamedTuple):
     """``cpus`` to bind to, None: as given. ``threads``: physical cores for this rank (OMP_NUM_THREADS).
 
     ``why`` explains; ``unfulfilled``: why cores next to the GPU could not be given.
@@ -67,13 +65,13 @@ def choose_cores(
         return CoreChoice(None, shared, f"CPUs as given: {said}", said)
     sharers = sharers_of(identity, choice, gpus)
     near_cores = physical_cores(near, cpus.siblings)
-    if len(near_cores) < sharers.count:
-        threads = max(1, len(near_cores) // (sharers.count * sharers.each))
-        why = f"all of NUMA domain {domain}: {len(near_cores)} cores for {sharers.count} GPUs"
+    if len(near_cores) < sharers.places:
+        threads = max(1, len(near_cores) // (sharers.places * sharers.each))
+        why = f"all of NUMA domain {domain}: {len(near_cores)} cores for {sharers.places} GPUs"
         return CoreChoice(near, threads, why)
-    mine = share(near_cores, sharers.position, sharers.count)
+    mine = share(near_cores, sharers.position, sharers.places)
     why = (
-        f"share {sharers.position + 1} of {sharers.count} of NUMA domain {domain}, next to its GPU"
+        f"share {sharers.position + 1} of {sharers.places} of NUMA domain {domain}, next to its GPU"
     )
     taken = tuple(sorted(cpu for core in mine for cpu in core))
     return CoreChoice(taken, max(1, len(mine) // sharers.each), why)
@@ -94,7 +92,7 @@ def physical_cores(
 
 
 def share(cores: Sequence[tuple[int, ...]], position: int, count: int) -> Sequence[tuple[int, ...]]:
-    """Part ``position`` of ``count`` neighbouring parts that differ by at most one core."""
+    """Part ``position`` of ``places`` neighbouring parts that differ by at most one core."""
     return cores[len(cores) * position // count : len(cores) * (position + 1) // count]
 
 

@@ -1,27 +1,26 @@
 """Which GPU is this rank's, and the mask that leaves it no other. Pure.
 
 Three layers, each inside the one before: what the node has, what this process may open, what its mask
-shows. The rank's GPU among those shown is the one ``launch.devices.select_device`` takes.
+shows. The rank's GPU among those shown is the one ``launch.selection.select_device`` takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from clusterlab.binding.exec.scene import NodeGpu
 from clusterlab.binding.masks.cuda import evaluate_cuda_mask
 from clusterlab.binding.masks.rocm import evaluate_hip_mask, evaluate_rocr_mask
-from clusterlab.launch.devices import select_device
+from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
-from clusterlab.launch.roll_call import RefusedError
+from clusterlab.launch.selection import select_device
 
 _CUDA, _HIP, _ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 
 
-@dataclass(frozen=True, slots=True)
-class GpuChoice:
+class GpuChoice(NamedTuple):
     """This rank's GPU. ``label`` names it in the tag: hardware, ``?`` (not known), None: the node has none.
 
     ``narrowed``: the variables that leave the process this GPU alone; empty where it has no other.
@@ -31,15 +30,14 @@ class GpuChoice:
 
     gpu: NodeGpu | None = None
     label: str | None = None
-    narrowed: Mapping[str, str] = field(default_factory=dict)
+    narrowed: Mapping[str, str] = {}
     shown: int | None = None
     of_ranks: tuple[NodeGpu, ...] = ()
     why: str = ""
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """What the mask shows, in the library's order; ``gpus`` None where only their number is certain.
 
     ``entries``: for each, the words that show it alone, as settings.
@@ -109,7 +107,7 @@ def _selected(
         return GpuChoice(label="none", shown=0, why=why, problem="no GPU is visible to this rank")
     try:
         ordinal = select_device(identity, count, gpus_on_node=gpus_on_node)
-    except RefusedError as error:
+    except ClusterlabError as error:
         return GpuChoice(label="?", shown=count, why=why, problem=error.message)
     gpu = shown.gpus[ordinal] if shown.gpus is not None else None
     name = gpu.hardware if gpu else shown.names[ordinal] if shown.names else None
@@ -130,7 +128,7 @@ def unless_narrowed(choice: GpuChoice, identity: RankIdentity) -> GpuChoice:
     if choice.problem or identity.local_world_size > 1 or (choice.shown or 0) <= 1:
         return choice
     why = f"{choice.why}; the node's only rank may drive any of its {choice.shown}"
-    return replace(choice, gpu=None, label="?", of_ranks=(), why=why)
+    return choice._replace(gpu=None, label="?", of_ranks=(), why=why)
 
 
 def _cuda(opens: Sequence[NodeGpu], environ: Mapping[str, str]) -> _Shown:

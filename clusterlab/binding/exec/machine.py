@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from clusterlab.binding.exec.scene import Cpus, NearNic, NodeGpu
 from clusterlab.core.errors import UsageError
@@ -25,8 +25,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Roots:
+class Roots(NamedTuple):
     """Where the kernel's file systems are; tests have their own."""
 
     sys: str = "/sys"
@@ -46,7 +45,7 @@ def read_node_gpus(
     """
     for found in (_driver_gpus(roots), _device_file_gpus(roots), _amd_gpus(roots)):
         if found:
-            return tuple(replace(gpu, numa=_numa(roots, gpu.bus_id)) for gpu in found), {}
+            return tuple(gpu._replace(numa=_numa(roots, gpu.bus_id)) for gpu in found), {}
     return _declared_gpus(environ, notes)
 
 

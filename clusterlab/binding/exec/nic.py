@@ -7,7 +7,7 @@ NCCL_IB_HCA as NCCL reads it (ncclParseStringList in misc/utils.cc, ncclIbInit i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterlab.binding.exec.scene import NearNic
 from clusterlab.core.errors import UsageError
@@ -16,8 +16,7 @@ _HCA, _LIST = "NCCL_IB_HCA", "CLUSTERLAB_NICS"
 _MOST = 32  # NCCL reads no more (MAX_IB_DEVS)
 
 
-@dataclass(frozen=True, slots=True)
-class NicChoice:
+class NicChoice(NamedTuple):
     """``value`` for NCCL_IB_HCA, None: leave it. ``unfulfilled``: why the nearest cannot be named."""
 
     value: str | None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterlab.binding.exec.cores import CoreChoice, choose_cores
 from clusterlab.binding.exec.gpu import GpuChoice, choose_gpu, device_order, unless_narrowed
@@ -19,16 +18,24 @@ from clusterlab.launch.identity import RankIdentity, explain_identity, single_id
 _THREADS = "OMP_NUM_THREADS"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What to bind: ``bind`` of gpu, cpu, nic. ``asked``: the user named them, so a failure is said."""
 
-    bind: frozenset[str] = frozenset({"cpu"})
+    bind: frozenset[str]
     asked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+def by_default(environ: Mapping[str, str]) -> Wanted:
+    """What is bound where nobody says: cores, unless CLUSTERLAB_CPU_BIND=none; NICs that are listed.
+
+    Not the GPU: most programs take the device of their local rank, and one that is left alone in a mask
+    of its own has none of that number. Not the nearest NIC: NCCL finds it, and may use others beside.
+    """
+    cpu = {"cpu"} if environ.get("CLUSTERLAB_CPU_BIND") != "none" else set()
+    return Wanted(frozenset(cpu | ({"nic"} if environ.get("CLUSTERLAB_NICS") else set())))
+
+
+class Plan(NamedTuple):
     """What the command gets. ``environment`` holds only what is set; ``cpus`` None: as given.
 
     ``reasons``: what decides each part. ``unfulfilled``: what was asked for and cannot be done.
@@ -193,7 +200,7 @@ def _unknown_rank(environ: Mapping[str, str], error: UsageError) -> Plan:
 
 
 def _tagged(plan: Plan) -> Plan:
-    return replace(plan, environment={**plan.environment, "CLUSTERLAB_LOG_TAG": plan.tag})
+    return plan._replace(environment={**plan.environment, "CLUSTERLAB_LOG_TAG": plan.tag})
 
 
 def _rank_words(identity: RankIdentity, is_rank: bool) -> str:

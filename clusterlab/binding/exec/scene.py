@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGpu:
+class NodeGpu(NamedTuple):
     """A GPU of the node, ``opens``: this process may open it. None where something is not known.
 
     ``file`` is its device file. ``cores``: the CPUs next to it; GPUs with equal ``numa`` share them.
@@ -32,8 +30,7 @@ class NodeGpu:
         return self.uuid[:12] if self.uuid else str(self.file).rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Cpus:
+class Cpus(NamedTuple):
     """CPUs by kernel number: those this process may use (``mine``), how many the job may use ``here``.
 
     ``domains``: NUMA domain → its CPUs, where known; ``siblings``: CPU → the CPUs of its physical core.
@@ -41,12 +38,11 @@ class Cpus:
 
     mine: tuple[int, ...]
     here: int
-    domains: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    siblings: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    domains: Mapping[int, tuple[int, ...]] = {}
+    siblings: Mapping[int, tuple[int, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class NearNic:
+class NearNic(NamedTuple):
     """An RDMA device, the numbers of its ports that are up, its ``distance`` to the GPU (None: unknown).
 
     ``near``: no other that is up is nearer.

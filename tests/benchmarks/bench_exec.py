@@ -1,0 +1,97 @@
+"""What `clusterlab exec` adds to a command's start, side by side with the command alone.
+
+    python tests/benchmarks/bench_exec.py [--repeat 30]
+
+Each row is run in turn with the others, `--repeat` times; times are ms from start to end of `true` (or of
+what stands there). ``added`` is the median less that of `true`. Byte code: ``kept`` as installed packages
+have it, ``none`` where it can neither be read nor written (PYTHONDONTWRITEBYTECODE in a fresh checkout).
+Then the output of one command that prints 500 MB, through a tag and without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CLUSTERLAB = str(Path(sys.executable).with_name("clusterlab"))
+STEP = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "2",
+    "SLURMD_NODENAME": "n0",
+}
+COMMANDS = {
+    "true": ["true"],
+    "python -c pass": [sys.executable, "-c", "pass"],
+    "clusterlab exec -- true": [CLUSTERLAB, "exec", "--", "true"],
+    "clusterlab exec --bind gpu,cpu,nic -- true": [
+        *(CLUSTERLAB, "exec", "--bind", "gpu,cpu,nic", "--", "true"),
+    ],
+    "clusterlab exec --tag none -- true": [CLUSTERLAB, "exec", "--tag", "none", "--", "true"],
+    "clusterlab --version (typer, all commands)": [CLUSTERLAB, "--version"],
+}
+LINE = b"rank 3 waits in ncclCommInitRank for the others, and says so at length in its log\n"
+PRINTED_BYTES = 500_000_000
+
+
+def started(repeat: int, environment: dict[str, str]) -> dict[str, list[float]]:
+    """Milliseconds of each command, taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for turn in range(repeat + 1):
+        for name, command in COMMANDS.items():
+            start = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+            if turn:  # the first fills caches
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return times
+
+
+def show(title: str, times: dict[str, list[float]]) -> None:
+    bare = statistics.median(times["true"])
+    print(f"{title:<44} {'median':>8} {'min':>8} {'added':>8}  ms")
+    for name, found in times.items():
+        median = statistics.median(found)
+        print(f"{name:<44} {median:8.1f} {min(found):8.1f} {median - bare:8.1f}")
+
+
+def throughput() -> None:
+    script = f"head -c {PRINTED_BYTES} {{}}"
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(LINE * (PRINTED_BYTES // len(LINE)))
+        file.flush()
+        for name, prefix in (("alone", []), ("tagged", [CLUSTERLAB, "exec", "--"])):
+            command = [*prefix, "sh", "-c", script.format(file.name)]
+            start = time.perf_counter()
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                while process.stdout.read(1 << 20):
+                    pass
+            seconds = time.perf_counter() - start
+            print(f"{name:<8} {PRINTED_BYTES / seconds / 1e6:8.0f} MB/s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=30)
+    options = parser.parse_args()
+    base = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PYTHON"))} | STEP
+    with tempfile.TemporaryDirectory() as cache:
+        kept = base | {"PYTHONPYCACHEPREFIX": cache}
+        show("byte code kept", started(options.repeat, kept))
+        none = base | {"PYTHONPYCACHEPREFIX": f"{cache}/none", "PYTHONDONTWRITEBYTECODE": "1"}
+        show("no byte code of clusterlab or typer", started(max(1, options.repeat // 3), none))
+    throughput()
+
+
+if __name__ == "__main__":
+    main()
