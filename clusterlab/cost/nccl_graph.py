@@ -14,11 +14,8 @@ from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import RankPlacement
-from clusterlab.cost.nccl_constants import (
-    MAX_RING_CHANNELS,
-    SPEEDS_INTER_GBPS,
-    SPEEDS_INTRA_GBPS,
-)
+from clusterlab.cost.nccl_constants import MAX_RING_CHANNELS, SPEEDS_INTRA_GBPS
+from clusterlab.cost.nccl_nics import host_channels, host_kinds, slower_speed
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS, Crossing, route
 
@@ -78,12 +75,15 @@ def _communicator(
         channels, speed = _fill(within_GBps, SPEEDS_INTRA_GBPS)
         # Of two GPUs a tree uses each link one way at a time: NCCL's search finds twice the speed.
         return Communicator(n, 1, intra, channels, speed, speed * (2 if n == 2 else 1))
-    nics, nic_GBps = _between(fabric, group, devices)
     # On its way out a channel leaves one GPU of the host by the NIC instead of NVLink.
     through_GBps = within_GBps * per_node / max(1, per_node - 1)
-    speed = _speed(min(nic_GBps, through_GBps / nics), SPEEDS_INTER_GBPS)
-    channels, ring = _duplicate(nics, speed)
-    return Communicator(n, nodes, intra, channels, ring, speed if nodes <= 2 else ring)
+    graphs = []
+    for found, rate in _between(fabric, group, devices):
+        speed = min(rate, slower_speed(through_GBps / found))
+        graphs.append((*_duplicate(found, speed), speed))
+    # Every host searches for itself; the communicator takes the least of each (initTransportsRank).
+    channels, ring, speed = (min(values) for values in zip(*graphs, strict=True))
+    return Communicator(n, nodes, intra, int(channels), ring, speed if nodes <= 2 else ring)
 
 
 def _within(
@@ -105,22 +105,41 @@ def _within(
 
 def _between(
     fabric: Fabric, group: Sequence[RankPlacement], devices: Sequence[str]
-) -> tuple[int, float]:
-    """NICs that a host's ranks leave by, and GB/s of the slowest way from a GPU to its peer elsewhere."""
-    first: dict[str, list[str]] = {}
-    for rank, device in zip(group, devices, strict=True):
-        first.setdefault(rank.host, []).append(device)
-    here, there, *_ = first.values()
-    nics: set[str] = set()
-    rates = []
-    for a, b in zip(here, there, strict=False):
-        crossings = route(fabric, a, b)
-        rates.append(_rate(crossings))
-        nics |= {
-            c.link.src for c in crossings if fabric.device(c.link.src).kind == "nic"
-            and fabric.device(c.link.src).host == group[0].host
-        }  # fmt: skip
-    return max(1, len(nics)), min(rates)
+) -> list[tuple[int, float]]:
+    """(channels, GB/s of one) between hosts, of every kind of host among them.
+
+    Limited by the way from the first host's GPUs to their peers on the second as well: what lies
+    between the NICs, or all of it where no NIC is crossed (NVLink between hosts, GPUs on a switch).
+    """
+    of_host: dict[str, list[str]] = {}
+    for device in devices:  # the fabric's hosts: a run may know the machines by other names
+        of_host.setdefault(fabric.host_of(device) or device, []).append(device)
+    here, there, *_ = of_host.values()
+    ways = [route(fabric, a, b) for a, b in zip(here, there, strict=False)]
+    rates = [_rate(way) for way in ways]
+    if not any(_nics_out(fabric, way) for way in ways):
+        return [(1, slower_speed(min(rates)))]
+    between_GBps = min(_between_switches(fabric, way) for way in ways)
+    found = [host_channels(fabric, host, of_host[host]) for host in host_kinds(fabric, of_host)]
+    return [(channels, min(speed, slower_speed(between_GBps))) for channels, speed in found]
+
+
+def _nics_out(fabric: Fabric, way: Sequence[Crossing]) -> set[str]:
+    """The NICs by which a route leaves its host."""
+    ends = {(c.link.src, c.link.dst) for c in way if fabric.device(c.link.src).kind == "nic"}
+    return {nic for nic, to in ends if fabric.host_of(nic) != fabric.host_of(to)}
+
+
+def _between_switches(fabric: Fabric, way: Sequence[Crossing]) -> float:
+    """What the links between switches leave to each NIC of a route; infinite where none is known."""
+    rates = [
+        c.link.capacity_GBps / c.share
+        for c in way
+        if c.link.capacity_GBps is not None
+        and fabric.host_of(c.link.src) is None
+        and fabric.host_of(c.link.dst) is None
+    ]
+    return min(rates, default=math.inf) / max(1, len(_nics_out(fabric, way)))
 
 
 def _rate(crossings: Sequence[Crossing]) -> float:
@@ -132,11 +151,6 @@ def _rate(crossings: Sequence[Crossing]) -> float:
             "no bandwidth known", where=names, expected="a figure for at least one link on the way"
         )
     return min(rates)
-
-
-def _speed(rate_GBps: float, speeds: Sequence[float]) -> float:
-    fitting = [s for s in speeds if s <= rate_GBps * (1 + 1e-9)]
-    return fitting[0] if fitting else rate_GBps
 
 
 def _fill(rate_GBps: float, speeds: Sequence[float]) -> tuple[int, float]:

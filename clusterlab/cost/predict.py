@@ -131,8 +131,12 @@ def _prediction(
 ) -> Prediction:
     time_us = max(estimate.time_us, bound.time_us)
     notes = list(estimate.notes)
+    bottleneck = Bottleneck(
+        estimate.bottleneck, min(1.0, estimate.busy_us / time_us) if time_us > 0 else 0.0
+    )
     if estimate.time_us < bound.time_us:
         notes.append(f"raised to the bound ({bound.limited_by})")
+        bottleneck = Bottleneck(bound.limited_by, 1.0)
     algbw = algbw_GBps(request.size_bytes, time_us) if time_us > 0 else float("inf")
     interval = estimate.interval
     if interval is not None:
@@ -148,9 +152,7 @@ def _prediction(
         bound=bound,
         algorithm=estimate.algorithm,
         protocol=estimate.protocol,
-        bottleneck=Bottleneck(
-            estimate.bottleneck, min(1.0, estimate.busy_us / time_us) if time_us > 0 else 0.0
-        ),
+        bottleneck=bottleneck,
         interval=interval,
         provenance=estimate.provenance,
         alternatives=estimate.alternatives,
