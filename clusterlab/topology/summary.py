@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from clusterlab.topology.capacity import Side, SwitchCapacity, switch_capacities
-from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.checks.nic_distance import DISTANCES, nearest_nics
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults, total
-from clusterlab.topology.parts import DEVICE_KINDS, SWITCH_KINDS, DeviceKind, Link
+from clusterlab.topology.parts import DEVICE_KINDS, ROLES, SWITCH_KINDS, DeviceKind, Link
 from clusterlab.topology.repeated import Repeated
-from clusterlab.topology.shapes import counted_links, host_shapes, of_kind
+from clusterlab.topology.shapes import HostShape, counted_links, host_shapes, of_kind
 
 _SCALE_UP = ("nvlink", "xgmi")
-_COMPUTE = (None, "compute")
 
 
 def summary(fabric: Fabric) -> dict[str, Any]:
     """Plain data. Every GB/s is per direction and, but for ``wire_GBps``, usable; null where unknown.
 
-    ``devices`` by kind; ``links`` by class and rate, a link once for its two directions and
-    ``multiplicity`` times where links run in parallel; ``rails`` and ``planes`` as marked; ``tiers`` of
-    switches from the leaves up, by role, with the cables to what stands below; ``oversubscription`` of
-    the leaves (down : up); ``bisection_GBps_at_most``: half of what the narrowest tier passes up, which
-    is the bisection of a regular Clos and a bound on any other; ``per_gpu``: what most GPUs have;
-    ``down``: hosts, devices and connections that are down or degraded; ``findings`` by severity.
+    ``hosts_by_role``: compute are those with GPUs or with a NIC known to compute, unknown those of which no
+    source says what they serve. ``devices`` by kind; ``aggregation_nodes`` are those of the NICs that are
+    no adapters but the SHARP node inside a switch. ``links`` by class and rate, a link once for its two
+    directions and ``multiplicity`` times where links run in parallel; ``rails`` and ``planes`` as marked;
+    ``tiers`` of switches from the leaves up, by role, with the cables to what stands below;
+    ``oversubscription`` of the leaves (down : up); ``bisection_GBps_at_most``: half of what the narrowest
+    tier passes up, which is the bisection of a regular Clos and a bound on any other; ``per_gpu``: what
+    most GPUs have, null where nothing tells which NICs serve them; ``down``: hosts, devices and
+    connections that are down or degraded. What is wrong with a fabric is for ``checks``.
     """
     return {
         "name": fabric.name,
         "description": fabric.description,
         "origin": fabric.origin,
         "hosts": len(fabric.hosts),
-        "devices": _devices(fabric),
+        "hosts_by_role": host_roles(fabric),
+        "devices": device_counts(fabric),
+        "aggregation_nodes": sum(
+            d.kind == "nic" and d.role == "aggregation" for d in fabric.network_devices
+        ),
         "links": _links(fabric),
         "rails": _numbers(fabric, "rail"),
         "planes": _numbers(fabric, "plane"),
@@ -42,16 +49,27 @@ def summary(fabric: Fabric) -> dict[str, Any]:
         "bisection_GBps_at_most": _bisection(fabric),
         "per_gpu": _per_gpu(fabric),
         "down": _down(fabric),
-        "findings": dict(Counter(str(finding.severity) for finding in check(fabric))),
     }
 
 
-def _devices(fabric: Fabric) -> dict[str, int]:
+def device_counts(fabric: Fabric) -> dict[str, int]:
+    """How many devices of each kind, without making those of equal hosts."""
     kinds: Counter[str] = Counter(d.kind for d in fabric.single_devices)
     for group in fabric.equal_hosts:
         for d in group.items:
             kinds[d.kind] += len(group.hosts)
     return {kind: kinds[kind] for kind in DEVICE_KINDS if kinds[kind]}
+
+
+def host_roles(fabric: Fabric) -> dict[str, int]:
+    """How many hosts serve what, as far as their GPUs and the roles of their NICs tell."""
+    counts: Counter[str] = Counter()
+    for shape in host_shapes(fabric):
+        roles = {d.role for d in of_kind(shape.devices, "nic")}
+        computes = "compute" in roles or of_kind(shape.devices, "gpu")
+        other = next((role for role in ("storage", "management") if role in roles), "unknown")
+        counts["compute" if computes else other] += len(shape.hosts)
+    return {role: counts[role] for role in (*ROLES, "unknown") if counts[role]}
 
 
 def _links(fabric: Fabric) -> list[dict[str, Any]]:
@@ -167,17 +185,36 @@ def _per_gpu(fabric: Fabric) -> dict[str, float | None]:
             ]
             own = [k for k in links if k.link_class in _SCALE_UP]
             scale_up[_whole(own) if own else None] += len(shape.hosts)
-        out = [
-            k
-            for nic in of_kind(shape.devices, "nic")
-            if nic.role in _COMPUTE
-            for k in fabric.links_from(f"{host}/{nic.name}")
-            if fabric.host_of(k.dst) != host
-        ]
         if gpus:
-            GBps = _whole(out) if out else None
+            GBps = _out_of(fabric, host, serving_nics(shape))
             scale_out[None if GBps is None else GBps / len(gpus)] += len(shape.hosts)
     return {"scale_up_GBps": _commonest(scale_up), "scale_out_GBps": _commonest(scale_out)}
+
+
+def serving_nics(shape: HostShape) -> tuple[str, ...]:
+    """The NICs (local names) that carry a host's GPUs to others: those of role compute; where no role is
+    known, those below a GPU's own switches or host bridge, else those nearest to any. Nothing where that
+    does not tell: one GPU has more of them than another, so that one may serve something else.
+    """
+    nics = of_kind(shape.devices, "nic")
+    known = tuple(nic.name for nic in nics if nic.role == "compute")
+    if known:
+        return known
+    as_wired = replace(shape, links=tuple(replace(k, health=1.0) for k in shape.links))
+    nearest = nearest_nics(as_wired).values()
+    close = [names for distance, names in nearest if distance <= DISTANCES.index("PHB")]
+    found = {name for names in close or [names for _, names in nearest] for name in names}
+    return tuple(sorted(found)) if len({len(names) for names in close}) < 2 else ()
+
+
+def _out_of(fabric: Fabric, host: str, nics: Iterable[str]) -> float | None:
+    """What some NICs of a host carry to outside; None where they differ: then not all serve the GPUs."""
+    out = [
+        [k for k in fabric.links_from(f"{host}/{nic}") if fabric.host_of(k.dst) != host]
+        for nic in nics
+    ]
+    kinds = {(k.link_class, k.GBps) for links in out for k in links}
+    return _whole(k for links in out for k in links) if len(kinds) == 1 and all(out) else None
 
 
 def _whole(links: Iterable[Link]) -> float | None:

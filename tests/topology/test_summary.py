@@ -6,7 +6,7 @@ import pytest
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
-from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.parts import Device, Link, Role
 from clusterlab.topology.summary import summary
 from tests.topology.clusters import small, superpod
 
@@ -51,7 +51,6 @@ def test_a_superpod_by_tier() -> None:
     assert found["oversubscription"]["declared"] == {"compute": 1}
     assert found["bisection_GBps_at_most"] == 1024 * 48.0 / 2
     assert found["down"] == {"hosts": 0, "devices": 0, "connections": 0}
-    assert found["findings"] == {}
 
 
 def test_what_is_down_shows_in_the_live_figures_only() -> None:
@@ -64,7 +63,79 @@ def test_what_is_down_shows_in_the_live_figures_only() -> None:
     assert found["oversubscription"]["worst_leaf"] == "leaf5"
     assert found["oversubscription"]["live"] == pytest.approx(31 / 27)
     assert found["down"] == {"hosts": 1, "devices": 1, "connections": 1}
-    assert found["findings"]["error"] >= 1
+
+
+def test_the_node_inside_a_switch_is_counted_apart_from_adapters() -> None:
+    sharp = Device("aggregation-1", "nic", role="aggregation")
+    fabric = superpod(31, 4)
+    cable = Link(sharp.name, "leaf0", "ib", 48.0)
+    more = replace(
+        fabric,
+        devices=(*fabric.devices, sharp),
+        links=(*fabric.links, cable, replace(cable, src="leaf0", dst=sharp.name)),
+    )
+    found, before = summary(more), summary(fabric)
+    assert (found["aggregation_nodes"], before["aggregation_nodes"]) == (1, 0)
+    assert found["devices"]["nic"] == before["devices"]["nic"] + 1
+    assert found["tiers"] == before["tiers"]
+
+
+def test_hosts_are_counted_by_what_they_serve() -> None:
+    nics = [
+        Device("a/mlx5_0", "nic", host="a", role="compute"),
+        Device("a/mlx5_1", "nic", host="a", role="storage"),
+        Device("ufm/mlx5_0", "nic", host="ufm", role="management"),
+        Device("oss1/mlx5_0", "nic", host="oss1", role="storage"),
+        Device("ubuntu/mlx5_0", "nic", host="ubuntu"),
+        Device("b/gpu0", "gpu", host="b"),
+    ]
+    found = summary(Fabric("mixed", tuple(nics), ()))
+    assert (found["hosts"], found["hosts_by_role"]) == (
+        5,
+        {"compute": 2, "storage": 1, "management": 1, "unknown": 1},
+    )
+    assert summary(superpod(31, 4))["hosts_by_role"] == {"compute": 31}
+
+
+def host_with_nics(*nics: tuple[str, Role | None, float]) -> Fabric:
+    """Two GPUs on a switch each, all below one CPU; NICs of (parent, role, GB/s)."""
+    devices = [Device("h/cpu0", "cpu", host="h"), Device("h/card", "pcie_switch", host="h")]
+    pairs = [("h/card", "h/cpu0", "pcie", 32.0)]
+    for i in range(2):
+        devices += [
+            Device(f"h/gpu{i}", "gpu", host="h"),
+            Device(f"h/sw{i}", "pcie_switch", host="h"),
+        ]
+        pairs += [(f"h/gpu{i}", f"h/sw{i}", "pcie", 48.0), (f"h/sw{i}", "h/cpu0", "pcie", 48.0)]
+    for i, (parent, role, GBps) in enumerate(nics):
+        devices.append(Device(f"h/nic{i}", "nic", host="h", role=role))
+        pairs += [(f"h/nic{i}", f"h/{parent}", "pcie", 48.0), (f"h/nic{i}", "net", "ib", GBps)]
+    links = [Link(*ends, c, GBps) for a, b, c, GBps in pairs for ends in ((a, b), (b, a))]  # type: ignore[arg-type]
+    return Fabric("h", (*devices, Device("net", "external")), tuple(links))
+
+
+@pytest.mark.parametrize(
+    ("nics", "GBps"),
+    [
+        ([("sw0", None, 50.0), ("sw1", None, 50.0)], 50.0),
+        # Storage ports on a card of their own, as on DGX A100: not the GPUs' NICs.
+        (
+            [("sw0", None, 25.0), ("sw1", None, 25.0), ("card", None, 25.0), ("card", None, 25.0)],
+            25.0,
+        ),
+        ([("sw0", "compute", 50.0), ("sw1", "compute", 50.0), ("sw1", "storage", 50.0)], 50.0),
+        ([("sw0", "compute", 50.0), ("sw1", "compute", 50.0), ("sw1", None, 25.0)], 50.0),
+        # One GPU has two, of which nothing says what they serve.
+        ([("sw0", None, 50.0), ("sw1", None, 50.0), ("sw1", None, 50.0)], None),
+        ([("card", None, 50.0), ("card", None, 12.5)], None),
+        ([("card", None, 50.0)], 25.0),
+        ([("card", "management", 50.0)], None),
+    ],
+)
+def test_only_nics_that_serve_gpus_count_for_them(
+    nics: list[tuple[str, Role | None, float]], GBps: float | None
+) -> None:
+    assert summary(host_with_nics(*nics))["per_gpu"]["scale_out_GBps"] == GBps
 
 
 def test_leaves_cut_from_every_spine_are_counted() -> None:

@@ -30,8 +30,9 @@ from clusterlab.topology.drawing.rows import fault_counts
 from clusterlab.topology.drawing.words import GBps_text, cables, plural, whole_GBps
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults
-from clusterlab.topology.parts import DEVICE_KINDS, SWITCH_KINDS
+from clusterlab.topology.parts import SWITCH_KINDS
 from clusterlab.topology.shapes import HostShape, host_shapes
+from clusterlab.topology.summary import device_counts
 
 T = TypeVar("T")
 
@@ -80,8 +81,8 @@ def _header(fabric: Fabric) -> Panel:
 
 def _counts(fabric: Fabric) -> str:
     """``31 nodes, 248 GPUs, 8 leaves, …``."""
-    counts = {kind: len(fabric.of_kind(kind)) for kind in DEVICE_KINDS}  # type: ignore[arg-type]
-    shown = [plural(counts[kind], name) for kind, name in _KIND_NAMES.items() if counts[kind]]
+    counts = device_counts(fabric)
+    shown = [plural(counts[kind], name) for kind, name in _KIND_NAMES.items() if kind in counts]
     return (
         ", ".join([plural(len(fabric.hosts), "node"), *shown]) if fabric.hosts else ", ".join(shown)
     )

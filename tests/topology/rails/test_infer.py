@@ -54,7 +54,7 @@ def test_a_broken_uplink_of_a_design_is_found() -> None:
     broken = break_fabric(fabric, [f"{leaf}/{up.dst}#1"])
     (finding,) = cabling(broken)
     assert finding.code == "uneven_parallel_links"
-    assert f"{up.multiplicity - 1} of {up.multiplicity} cables to {up.dst}" in finding.evidence[1]
+    assert f"{up.multiplicity - 1} of {up.multiplicity} cables to {up.dst}" in finding.evidence[0]
     assert finding.links == (f"{leaf}/{up.dst}",)
 
 
