@@ -15,7 +15,8 @@ from clusterlab.topology.checks.link_rates import degraded_links
 from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.rails.classes import Attachment
+from clusterlab.topology.parts import Device
+from clusterlab.topology.rails.classes import Attachment, storage_nics
 from clusterlab.topology.rails.infer import Rails, Stray, infer_rails
 
 _SHOWN = 12
@@ -149,12 +150,7 @@ def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
     Not where that leaf holds ports without a host: one of them may be the host's.
     """
     rails = infer_rails(fabric)
-    unnamed = {
-        link.dst
-        for nic in fabric.of_kind("nic")
-        if nic.host is None and nic.role != "aggregation"
-        for link in fabric.links_from(nic.name)
-    }
+    unnamed = {link.dst for nic in _without_host(fabric) for link in fabric.links_from(nic.name)}
     missing: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for host, own in rails.hosts.items():
         group = rails.group_of_host.get(host)
@@ -180,7 +176,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def ports_without_host(fabric: Fabric) -> list[Finding]:
     """Adapters whose description names no host: they cannot be counted to a host or checked against it."""
-    found = [d for d in fabric.of_kind("nic") if d.host is None and d.role != "aggregation"]
+    found = _without_host(fabric)
     if not found:
         return []
     on_leaf: defaultdict[str, int] = defaultdict(int)
@@ -202,17 +198,26 @@ def ports_without_host(fabric: Fabric) -> list[Finding]:
     ]
 
 
+def _without_host(fabric: Fabric) -> list[Device]:
+    return [d for d in fabric.network_devices if d.kind == "nic" and d.role != "aggregation"]
+
+
 def storage_among_compute(fabric: Fabric) -> list[Finding]:
     """Storage hosts on leaves that mainly hold compute hosts of a network with rails."""
     of_leaf: defaultdict[str, list[str]] = defaultdict(list)
-    total: defaultdict[str, int] = defaultdict(int)
     leaves = infer_rails(fabric).of_leaf
-    for nic in fabric.of_kind("nic"):
-        for link in fabric.links_from(nic.name):
-            if link.dst in leaves and nic.role in ("compute", "storage"):
-                total[link.dst] += 1
-                if nic.role == "storage":
-                    of_leaf[link.dst].append(nic.name)
+    for nic in storage_nics(fabric):
+        for link in fabric.links_from(nic):
+            if link.dst in leaves:
+                of_leaf[link.dst].append(nic)
+    total = {
+        leaf: sum(
+            fabric.device(link.dst).role in ("compute", "storage")
+            for link in fabric.links_from(leaf)
+            if fabric.device(link.dst).kind == "nic"
+        )
+        for leaf in of_leaf
+    }
     mixed = {leaf: nics for leaf, nics in of_leaf.items() if 2 * len(nics) < total[leaf]}
     if not mixed:
         return []

@@ -48,7 +48,7 @@ def _slow(fabric: Fabric) -> list[_Slow]:
     tier = {d.name: d.kind for kind in SWITCH_KINDS for d in fabric.of_kind(kind)}
     to_hosts: defaultdict[Hashable, list[Link]] = defaultdict(list)
     between: list[Link] = []
-    for link in fabric.links:
+    for link in fabric.network_links:
         if link.health <= 0 or _rate(link) is None or link.dst not in tier:
             continue
         if link.src in tier:

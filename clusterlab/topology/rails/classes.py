@@ -51,24 +51,51 @@ class Family:
 def attachments(fabric: Fabric) -> tuple[Attachment, ...]:
     """The cables between leaves and the NICs of hosts that compute, as far as their names tell."""
     kinds = {leaf.name for leaf in fabric.of_kind("leaf")}
-    found: list[Attachment] = []
-    for host, nics in _nics_by_host(fabric).items():
-        for nic, device in _keys(nics).items():
-            # Without port numbers the ports of a NIC on several leaves are one device.
-            leaves = dict.fromkeys(link.dst for link in fabric.links_from(nic) if link.dst in kinds)
-            found += [Attachment(nic, host, device, leaf) for leaf in leaves]
-    return tuple(found)
+    # Without port numbers the ports of a NIC on several leaves are one device.
+    leaves: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for link in fabric.network_links:
+        if link.dst in kinds:
+            leaves[link.src][link.dst] = None
+    return tuple(
+        Attachment(nic, host, device, leaf)
+        for host, nics in _nics_by_host(fabric).items()
+        for nic, device in _keys(nics).items()
+        for leaf in leaves.get(nic, ())
+    )
 
 
 def _nics_by_host(fabric: Fabric) -> dict[str, list[tuple[str, str]]]:
     """Host → (device, its name within the host)."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for nic in fabric.of_kind("nic"):
-        if nic.host is not None and nic.role in (None, "compute"):
-            found[nic.host].append(
-                (nic.name, nic.interface or nic.name.removeprefix(nic.host + "/"))
-            )
+    for group in fabric.equal_hosts:  # names only: a large fabric's NICs are not made for this
+        own = [
+            (d.name, d.interface or d.name)
+            for d in group.items
+            if d.kind == "nic" and d.role in (None, "compute")
+        ]
+        if own:
+            found |= {
+                host: [(f"{host}/{name}", word) for name, word in own] for host in group.hosts
+            }
+    for d in fabric.single_devices:
+        if d.kind == "nic" and d.host is not None and d.role in (None, "compute"):
+            found[d.host].append((d.name, d.interface or d.name.removeprefix(d.host + "/")))
     return found
+
+
+def storage_nics(fabric: Fabric) -> list[str]:
+    """The names of the NICs of role storage."""
+    repeated = [
+        f"{host}/{d.name}"
+        for group in fabric.equal_hosts
+        for d in group.items
+        if d.kind == "nic" and d.role == "storage"
+        for host in group.hosts
+    ]
+    return [
+        *repeated,
+        *(d.name for d in fabric.single_devices if d.kind == "nic" and d.role == "storage"),
+    ]
 
 
 def _keys(nics: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
-from clusterlab.topology.rails.classes import Attachment, attachments, families
+from clusterlab.topology.rails.classes import Attachment, attachments, families, storage_nics
 from clusterlab.topology.rails.labels import label, reaches_all, without_storage
 
 _FEW, _FEW_APART = 0.1, 0.03
@@ -79,12 +79,7 @@ def infer_rails(fabric: Fabric) -> Rails:
     """The rails of ``fabric``; kept with it, as several checks ask."""
     found: Rails | None = fabric.memo.get("inferred rails")
     if found is None:
-        storage = {
-            link.dst
-            for nic in fabric.of_kind("nic")
-            if nic.role == "storage"
-            for link in fabric.links_from(nic.name)
-        }
+        storage = {link.dst for nic in storage_nics(fabric) for link in fabric.links_from(nic)}
         found = rails_of(attachments(fabric), storage_leaves=storage)
         fabric.memo["inferred rails"] = found
     return found
