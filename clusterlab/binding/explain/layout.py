@@ -21,7 +21,7 @@ def lay_out(
     if distribution.nodes == "cyclic":
         return _cyclic(tasks, room)
     if distribution.nodes == "plane":
-        return _plane(tasks, room, distribution.plane_size or 1)
+        return _plane(tasks, room, min(distribution.plane_size or 1, max(tasks, 1)))
     counts = _packed_counts(tasks, room) if pack else _even_counts(tasks, room)
     return _in_blocks(counts)
 

@@ -34,10 +34,11 @@ class Invocation:
 
 
 def invocations(table: Path) -> list[Invocation]:
+    """The invocations of a table; of the sample, which holds both, with the table in their group."""
     found: dict[tuple[str, str], Invocation] = {}
     with table.open(newline="") as file:
         for row in csv.DictReader(file):
-            key = row["group"], row["label"]
+            key = row["group"], f"{row.get('table', '')} {row['label']}".strip()
             found.setdefault(key, Invocation(*key)).rows.append(row)
     return list(found.values())
 

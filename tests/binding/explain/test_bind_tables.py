@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,18 @@ from tests.support import shared_dir
 # What is not foreseen: the order of a hostfile that is no part of the command line (8 tasks), and which
 # of two steps started in the background at once is first (4 tasks).
 FLOORS = {"plain": 0.995, "constrain_devices": 1.0}
+
+
+SAMPLE = Path(__file__).parents[2] / "data/binding/slurm_22_05_tasks.csv"
+
+
+def test_a_sample_of_both_tables_is_as_predicted() -> None:
+    for invocation in invocations(SAMPLE):
+        found = predicted(invocation, constrain_devices=invocation.rows[0]["table"] != "plain")
+        if invocation.rejected:
+            assert found.rejected is not None
+        else:
+            assert list(wrong_tasks(invocation, found)) == []
 
 
 @pytest.mark.parametrize("table", FLOORS)

@@ -109,3 +109,33 @@ def test_any_options_end_in_tasks_a_refusal_or_a_clear_error(
     ids = [(task.step, task.procid) for task in found.tasks]
     assert len(set(ids)) == len(ids)
     assert found.tasks or found.rejected or command != "srun"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun -n2 --cpu-bind=map_cpu:0*99999999",
+        "srun -n2 --cpu-bind=mask_cpu:0x" + "f" * 60 + "*9",
+        "srun -n2 -m plane=99999999999",
+        "srun -n2 -w n[0-65535]",
+        "srun -N1-99999999999",
+        "srun -n2 --gres=gpu:99999999999999999999",
+        "srun -n2 --gpu-bind=map_gpu:0*99999999999",
+        "srun -n2 --gpu-bind=single:99999999999999999999",
+        "srun -n2 --gpu-bind=mask_gpu:0x" + "f" * 5000,
+        "srun " + "-n2 " * 5000,
+    ],
+)
+def test_absurd_numbers_are_answered_at_once(line: str) -> None:
+    found = ask(line)
+    assert found.tasks or found.rejected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="srun -n2N;&\n'\"\\=gpu:0-9,é\0>|$()", max_size=40))
+def test_any_text_ends_in_an_answer_or_a_clear_error(text: str) -> None:
+    try:
+        found = ask("srun " + text)
+    except UsageError:
+        return
+    assert found.tasks or found.rejected

@@ -67,7 +67,7 @@ def test_every_mask_of_the_table_gives_what_the_driver_gave() -> None:
     assert len(rows) == 56
 
 
-PIECES = [
+PIECES: list[str] = [
     *"0123456789", "10", "00", "01", "007", "+1", "-1", " 1", "1 ", "\t2", "1\n", "0x1", "1gpu", "gpu", "",
     "2147483647", "2147483648", "4294967296", "4294967297", "99999999999999999999", "none", "１", "-",
     "+", "--1", "'0'", "1;2", "0-3", "GPU-", "MIG-1", "GPU-deadbeef", "GPU-3c2b6a1", "GPU-3C2B6A11",
