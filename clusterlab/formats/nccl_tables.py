@@ -95,6 +95,17 @@ def nvlink_GBps(sm: int) -> float:
     return 20.0
 
 
+_NVLINK_WIRE = ((70, 80, 25.0), (80, 86, 25.0), (90, 100, 25.0), (100, 110, 50.0))
+"""NVLink 2, 3 and 4 signal 25 GB/s a link and direction (V100 6, A100 12, H100 18 links), NVLink 5 50 GB/s
+(B200, GB200 18 links): NVIDIA's data sheets, 300, 600, 900 and 1800 GB/s as the sum of both directions.
+"""
+
+
+def nvlink_wire_GBps(sm: int) -> float | None:
+    """What one NVLink of a GPU of compute capability ``sm`` signals each way; None where no source says."""
+    return next((GBps for low, high, GBps in _NVLINK_WIRE if low <= sm < high), None)
+
+
 def xgmi_GBps(gcn: str) -> float:
     """One xGMI link of a GPU of architecture ``gcn`` (gfx942), RCCL's topo.h ncclTopoXGMISpeed."""
     if gcn.startswith("gfx90a"):

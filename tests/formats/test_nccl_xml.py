@@ -161,6 +161,8 @@ def test_what_nccl_counts_between_cpus(
 
 
 def test_nvlink_and_xgmi_constants() -> None:
+    wires = [nccl_tables.nvlink_wire_GBps(sm) for sm in (60, 70, 80, 86, 90, 100, 103, 120)]
+    assert wires == [None, 25.0, 25.0, None, 25.0, 50.0, 50.0, None]
     assert [nccl_tables.nvlink_GBps(sm) for sm in (60, 70, 80, 86, 90, 100, 103)] == [
         18.0,
         20.0,

@@ -73,8 +73,9 @@ def _position(gpu: Device) -> str:
 
 
 def _with_rate(link: Link, rate: float, source: str) -> Link:
-    """A NVLink with its wire rate, unless one is known or what software gets of it is more."""
-    known = link.wire_GBps is not None or (link.GBps is not None and link.GBps > rate)
-    if link.link_class != "nvlink" or known:
+    """A NVLink with the rate that was read, which says more than a data sheet; as it was where that is less
+    than what software gets.
+    """
+    if link.link_class != "nvlink" or (link.GBps is not None and link.GBps > rate):
         return link
     return replace(link, wire_GBps=rate, wire_source=source)

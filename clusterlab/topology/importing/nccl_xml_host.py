@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.nccl_tables import gcn_name, inter_cpu_GBps, nvlink_GBps, xgmi_GBps
+from clusterlab.formats.nccl_tables import (
+    gcn_name,
+    inter_cpu_GBps,
+    nvlink_GBps,
+    nvlink_wire_GBps,
+    xgmi_GBps,
+)
 from clusterlab.formats.nccl_xml import NcclCpu, NcclGpu, NcclGpuLink, NcclNet, NcclPci, stated_rate
 from clusterlab.topology.importing.nccl_xml_findings import (
     Evidence,
@@ -285,7 +291,7 @@ class HostParts:
         for target in sorted(to_switches):
             self._nvswitch(target)
         counts: dict[tuple[str, str, str], int] = {}
-        rates: dict[tuple[str, str, str], tuple[float | None, str]] = {}
+        rates: dict[tuple[str, str, str], _Rate] = {}
         for name, cpu, gpu, link in self.nvlinks:
             far = self._far_end(name, cpu, link)
             if far is None or not link.count:
@@ -294,11 +300,20 @@ class HostParts:
             counts[key] = counts.get(key, 0) + link.count
             rates[key] = _gpu_link_rate(gpu, link)
         for (src, dst, tag), count in counts.items():
-            rate, source = rates[src, dst, tag]
+            rate = rates[src, dst, tag]
             both = not dst.startswith(f"{self.name}/gpu")
             for a, b in ((src, dst), (dst, src))[: 2 if both else 1]:
                 self.links.append(
-                    Link(a, b, _CLASSES[tag], rate, multiplicity=count, GBps_source=source)
+                    Link(
+                        a,
+                        b,
+                        _CLASSES[tag],
+                        rate.GBps,
+                        multiplicity=count,
+                        wire_GBps=rate.wire_GBps,
+                        GBps_source=rate.source,
+                        wire_source=rate.wire_source,
+                    )
                 )
             if not both and counts.get((dst, src, tag)) != count:
                 self.evidence.add(
@@ -360,13 +375,29 @@ def _end(link: NcclGpuLink) -> Literal["gpu", "cpu", "switch", "unknown"]:
     return "cpu" if tclass.startswith("0x068001") else "switch"
 
 
-def _gpu_link_rate(gpu: NcclGpu, link: NcclGpuLink) -> tuple[float | None, str]:
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """What one link of a GPU carries, and what it signals; None: not known."""
+
+    GBps: float | None = None
+    source: str = ""
+    wire_GBps: float | None = None
+    wire_source: str = ""
+
+
+def _gpu_link_rate(gpu: NcclGpu, link: NcclGpuLink) -> _Rate:
     if link.tag == "c2c":
-        return (link.MBps or 0) / 1000 or None, "nccl_xml: c2c bw / 1000"
+        return _Rate((link.MBps or 0) / 1000 or None, "nccl_xml: c2c bw / 1000")
     if link.tag == "xgmi":
         if gpu.gcn is None:
-            return None, ""
-        return xgmi_GBps(gcn_name(gpu.gcn)), "nccl_xml: RCCL's figure for one xGMI link"
+            return _Rate()
+        return _Rate(xgmi_GBps(gcn_name(gpu.gcn)), "nccl_xml: RCCL's figure for one xGMI link")
     if gpu.sm is None:
-        return None, ""
-    return nvlink_GBps(gpu.sm), f"nccl_xml: NCCL's figure for an NVLink of sm_{gpu.sm}"
+        return _Rate()
+    wire = nvlink_wire_GBps(gpu.sm)
+    return _Rate(
+        nvlink_GBps(gpu.sm),
+        f"nccl_xml: NCCL's figure for an NVLink of sm_{gpu.sm}",
+        wire,
+        f"nccl_xml: an NVLink of sm_{gpu.sm}, NVIDIA's data sheet" if wire else "",
+    )
