@@ -237,8 +237,12 @@ class _Builder:
         )
 
     def _alone(self, part: Sequence[int]) -> bool:
-        """A device that is near nothing: SYS to some says where it is not."""
-        return len(part) == 1 and not bool((self.trusted[part[0]] <= NODE).any())
+        """A device that is near nothing: SYS to some says where it is not. SYS to all others says that it
+        is in a NUMA domain of its own.
+        """
+        others = np.delete(self.trusted[part[0]], part[0]) if len(part) == 1 else np.array([])
+        apart = len(others) > 0 and bool((others == SYS).all())
+        return len(part) == 1 and not apart and not bool((others <= NODE).any())
 
     def _below_cpu(
         self, members: Sequence[int], cpu: str, number: int | None, *, host_bridges: bool

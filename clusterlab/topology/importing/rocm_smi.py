@@ -7,7 +7,7 @@ classes, not hops: 1 over xGMI however many links long, 2 within a NUMA node ove
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from clusterlab.core.findings import Finding, Severity
@@ -59,7 +59,7 @@ def read_rocm_smi(text: str, *, file: str) -> Imported:
     findings = (
         *_about_file(found, agreed, pairs),
         *_about_xgmi(agreed, weights),
-        *_about_places(tree),
+        *_about_places(tree, gpus),
     )
     return Imported("rocm_smi", fabric, findings, _facts(found))
 
@@ -194,7 +194,7 @@ def _hives(pairs: Mapping[GpuPair, int | None]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _about_places(tree: PciTree) -> Iterator[Finding]:
+def _about_places(tree: PciTree, gpus: Sequence[Device]) -> Iterator[Finding]:
     conflicts = [
         *tree.numa_conflicts,
         *(f"{c.pair[0]}, {c.pair[1]}: hops contradict other pairs" for c in tree.contradictions),
@@ -205,6 +205,17 @@ def _about_places(tree: PciTree) -> Iterator[Finding]:
             Severity.WARNING,
             tuple(conflicts[:8]),
             "NUMA nodes and hops disagree: compare with lstopo on the bare machine",
+        )
+    unnumbered = [g.name for g in gpus if g.numa is None and g.name not in tree.unplaced]
+    if unnumbered and not conflicts:
+        yield Finding(
+            "numa_numbers_unknown",
+            Severity.INFO,
+            (
+                f"{shortened(unnumbered)}: hops tell which GPUs share a NUMA node, no line its number",
+                "how near GPUs of one NUMA node are below it (switch, host bridge) is not said either",
+            ),
+            "add the output of rocm-smi --showtoponuma, and lstopo's XML for the PCIe tree",
         )
     if tree.unplaced:
         yield Finding(

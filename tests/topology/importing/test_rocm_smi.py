@@ -52,6 +52,23 @@ def test_hops_over_pcie_tell_the_numa_domain_and_no_more() -> None:
     assert cells.cell("GPU0", "GPU1") == "PHB"  # they meet at the cpu; how near is not said
 
 
+def test_gpus_beyond_each_other_hang_on_cpus_of_their_own() -> None:
+    """Three hops each way: no two share a NUMA node, whose numbers nobody tells."""
+    found = read_rocm_smi(table("Hops", "0 3 3", "3 0 3", "3 3 0"), file="t")
+    assert Counter(d.kind for d in found.fabric.devices) == {"gpu": 3, "cpu": 3}
+    assert {d.numa for d in found.fabric.devices} == {None}
+    cells = topo_matrix(found.fabric, "n0")
+    assert {cells.cell(a, b) for a, b in [("GPU0", "GPU1"), ("GPU1", "GPU2")]} == {"SYS"}
+    assert [f.code for f in found.findings] == ["numa_numbers_unknown"]
+
+
+def test_a_gpu_that_no_cell_places_is_said_to_be_without_a_place() -> None:
+    text = table("Hops", "0 2 N/A", "2 0 N/A", "N/A N/A 0")
+    found = {f.code: f.evidence for f in read_rocm_smi(text, file="t").findings}
+    assert found["place_unknown"] == ("n0/gpu2: no NUMA node",)
+    assert "numa_numbers_unknown" in found
+
+
 def test_a_pair_of_a_hive_that_goes_over_pcie_is_named() -> None:
     text = table("Link Type", "0 XGMI XGMI", "XGMI 0 PCIE", "XGMI PCIE 0")
     found = {f.code: f.evidence for f in read_rocm_smi(text, file="t").findings}
