@@ -12,8 +12,8 @@ from clusterlab.topology.shapes import counted_links
 
 
 def unknown(fabric: Fabric) -> list[Finding]:
-    """Links without a bandwidth: a prediction across them is refused. One line for each class of link and
-    kinds of its ends.
+    """Links without a bandwidth: a prediction whose traffic crosses one is refused. One line for each class
+    of link and kinds of its ends.
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     example: dict[tuple[str, str, str], str] = {}
@@ -37,7 +37,7 @@ def unknown(fabric: Fabric) -> list[Finding]:
             code="unknown_bandwidth",
             severity=Severity.INFO,
             evidence=bounded(lines),
-            fix="measure them (`clusterlab bench`) or give GBps with its source; until then no time can "
-            "be predicted across them",
+            fix="a prediction whose traffic crosses one of them is refused: then give GBps with its "
+            "source, or measure it (`clusterlab bench`); what nothing crosses needs no figure",
         )
     ]
