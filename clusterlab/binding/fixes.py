@@ -166,16 +166,16 @@ def near_cores(scene: Scene, ranks: Sequence[RankRecord]) -> str:
             'srun --cpu-bind=none … "$(clusterlab path slurm)/launch.sh" COMMAND takes the cores next'
             " to each rank's GPU"
         )
-    domains = []
-    for rank in ranks[:8]:
-        device = scene.device(rank)
-        if device and device.gpu and rank.host == host:
-            domains.append(f"local rank {rank.local_rank}: {device.gpu.numa}")
-    return (
-        "numactl --cpunodebind=D --membind=D COMMAND in a wrapper, D by " + ", ".join(domains)
-        if domains
-        else "numactl --cpunodebind=D --membind=D COMMAND with D from /sys/bus/pci/devices/*/numa_node"
+    domains = {
+        r.local_rank: d for r in ranks if r.host == host and (d := _domain(scene, r)) is not None
+    }
+    if len(set(domains.values())) == 1:
+        domain = next(iter(domains.values()))
+        return f"numactl --cpunodebind={domain} --membind={domain} COMMAND"
+    listed = ", ".join(
+        f"local rank {local}: {domain}" for local, domain in list(domains.items())[:8]
     )
+    return f"numactl --cpunodebind=D --membind=D COMMAND in a wrapper, D by {listed}"
 
 
 def _near_mask(scene: Scene, rank: RankRecord) -> str | None:

@@ -20,10 +20,17 @@ _TINY_MASK = 2
 _OMP_DEFAULT = re.compile(r"Setting OMP_NUM_THREADS environment variable")
 
 
-def _share(scene: Scene, ranks: Sequence[RankRecord]) -> int:
-    """Cores of the node for each of its ranks; 0 where the node's are not known."""
+def _capacity(scene: Scene, ranks: Sequence[RankRecord]) -> int:
+    """Cores of the node that the job may use: as Slurm says, else all; 0 where not known."""
     node = scene.node(ranks[0])
-    return sum(len(c) for c in node.numa.values()) // len(ranks) if node else 0
+    there = sum(len(c) for c in node.numa.values()) if node else 0
+    given = number(ranks[0].env, "SLURM_CPUS_ON_NODE")
+    return min(there, given) if given else there
+
+
+def _share(scene: Scene, ranks: Sequence[RankRecord]) -> int:
+    """Those cores for each of the node's ranks."""
+    return _capacity(scene, ranks) // len(ranks)
 
 
 def _all_cores(scene: Scene, ranks: Sequence[RankRecord]) -> frozenset[int]:
@@ -45,17 +52,20 @@ def one_core(scene: Scene) -> Iterable[Finding]:
             r for r in ranks if r.cpus and not whole <= r.cpus
         ]  # all there are: no mask at all
         single = [r for r in known if len(r.cpus or ()) == 1]
+        idle = _capacity(scene, ranks) - len(frozenset[int]().union(*(r.cpus or () for r in known)))
         tiny: dict[frozenset[int], list[RankRecord]] = defaultdict(list)
         for rank in known:
             if len(rank.cpus or ()) <= _TINY_MASK:
                 tiny[rank.cpus or frozenset()].append(rank)
-        crowded = [r for there in tiny.values() if len(there) > 1 for r in there]
+        crowded = (
+            [r for there in tiny.values() if len(there) > 1 for r in there] if idle > 0 else []
+        )
         bad = list({id(r): r for r in (*single, *crowded)}.values())
         if not bad:
             continue
         share = _share(scene, ranks)
         reasons = [w for r in bad if (w := _meant_more(r))]
-        if crowded and share >= 1:
+        if crowded and idle > 0:
             cores = cpu_list(crowded[0].cpus or frozenset())
             reasons.append(f"{those(crowded)} share cores {cores}")
         if not scene.under_slurm and share >= _AMPLE_CORES:

@@ -20,8 +20,13 @@ def another_jobs_variables(scene: Scene) -> Iterable[Finding]:
         bad, evidence = [], []
         for rank in world:
             listed = node_list(rank)
-            strange = listed and not any(
-                h == rank.host or same_short_name(h, rank.host) for h in listed
+            named = (
+                rank.env.get("SLURMD_NODENAME") in listed
+            )  # a node's name need not be its host's
+            strange = (
+                listed
+                and not named
+                and not any(h == rank.host or same_short_name(h, rank.host) for h in listed)
             )
             if strange:
                 bad.append(rank)

@@ -13,7 +13,7 @@ from clusterlab.binding.diagnose.saying import finding, quoted, who
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.diagnose.variables import MASKS
 from clusterlab.binding.records import RankRecord
-from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.findings import Finding
 
 CVD = "CUDA_VISIBLE_DEVICES"
 
@@ -59,7 +59,7 @@ def ordinals(mask: str) -> list[int]:
     return [int(e) for e in entries]
 
 
-def _cuda_masked(scene: Scene) -> Iterable[tuple[RankRecord, str]]:
+def cuda_masked(scene: Scene) -> Iterable[tuple[RankRecord, str]]:
     """Ranks whose CUDA mask decides what they see, with it."""
     for rank in scene.ranks:
         mask = rank.env.get(CVD)
@@ -74,7 +74,7 @@ def _cuda_masked(scene: Scene) -> Iterable[tuple[RankRecord, str]]:
 def duplicate_entry(scene: Scene) -> Iterable[Finding]:
     """CVD_DUPLICATE_ENTRY: a device named twice; the driver then exposes none (cuInit: 101)."""
     bad, evidence = [], []
-    for rank, mask in _cuda_masked(scene):
+    for rank, mask in cuda_masked(scene):
         result = scene.mask_result(rank)
         twice = _repeated(mask)
         invalid = result is not None and result.error is not None and result.error.code == 101
@@ -94,7 +94,7 @@ def _repeated(mask: str) -> bool:
 def syntax(scene: Scene) -> Iterable[Finding]:
     """CVD_SYNTAX: an entry that is neither a number, GPU-… nor MIG-…; or kinds mixed in one list."""
     bad, evidence = [], []
-    for rank, mask in _cuda_masked(scene):
+    for rank, mask in cuda_masked(scene):
         found = set(kinds(mask)) - {"none"}
         if "other" not in found and len(found) <= 1:
             continue
@@ -119,7 +119,7 @@ def meant(mask: str) -> str:
 def truncated(scene: Scene) -> Iterable[Finding]:
     """CVD_TRUNCATED: an entry that names no device hides every entry after it."""
     bad, evidence, kept = [], [], ""
-    for rank, mask in _cuda_masked(scene):
+    for rank, mask in cuda_masked(scene):
         result = scene.mask_result(rank)
         entries = mask.split(",")
         if result is None:
@@ -165,87 +165,6 @@ def empty(scene: Scene) -> Iterable[Finding]:
         yield finding("CVD_EMPTY", bad, evidence, fix)
 
 
-def stale_index_space(scene: Scene) -> Iterable[Finding]:
-    """CVD_STALE_INDEX_SPACE: a host's or job's index where a cgroup or container renumbered from 0."""
-    bad, evidence = [], []
-    for rank, mask in _cuda_masked(scene):
-        count = _renumbered(scene, rank)
-        indices = ordinals(mask)
-        if count is None or not indices or max(indices) < count:
-            continue
-        bad.append(rank)
-        evidence.append(
-            f"{who(rank)}: {CVD}={mask}, but it may open {count} GPU{'s' * (count != 1)}, which CUDA"
-            f" numbers from 0{_container_words(rank)}"
-        )
-    if not bad:
-        return
-    count = max(_renumbered(scene, bad[0]) or 1, 1)
-    inside = ",".join(str(i) for i in range(count))
-    if any(r.container for r in bad):
-        fix = f"in the container: unset {CVD} (or export {CVD}={inside}); GPUs are numbered from 0 there"
-        if scene.constrained is False:
-            fix += "; for the cluster: ConstrainDevices=yes in cgroup.conf"
-    else:
-        fix = f"leave {CVD} as Slurm set it (here {inside}) and select ordinal 0; do not export it anew"
-    yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
-
-
-def _renumbered(scene: Scene, rank: RankRecord) -> int | None:
-    """How many GPUs a cgroup or container leaves, where fewer than the node has; else None."""
-    node = scene.node(rank)
-    if node is None or not node.gpus:
-        return None
-    left = scene.enumerable(rank)
-    if left is not None and len(left) < len(node.gpus):
-        return len(left)
-    given = rank.env.get("NVIDIA_VISIBLE_DEVICES", "")
-    if rank.container and rank.openable is None and ordinals(given):
-        return len(ordinals(given))
-    return None
-
-
-def _container_words(rank: RankRecord) -> str:
-    if rank.container is None:
-        return ""
-    given = rank.env.get("NVIDIA_VISIBLE_DEVICES")
-    words = f" ({rank.container.runtime or 'container'}"
-    return f"{words}, NVIDIA_VISIBLE_DEVICES={given})" if given else f"{words})"
-
-
-def other_jobs_gpus(scene: Scene) -> Iterable[Finding]:
-    """CVD_STALE_INDEX_SPACE: a mask that names GPUs of the node that the job does not own."""
-    bad, evidence = [], []
-    for rank in scene.ranks:
-        mask = rank.env.get(CVD)
-        if mask is None:
-            continue
-        foreign = _foreign(scene, rank, mask)
-        if foreign:
-            bad.append(rank)
-            evidence.append(f"{who(rank)}: {CVD}={mask} means {foreign}")
-    if bad:
-        fix = (
-            "index into the mask Slurm gave instead of replacing it: in Python"
-            f' os.environ["{CVD}"].split(",")[local_rank]; in bash'
-            f' export {CVD}=$(cut -d, -f$((SLURM_LOCALID+1)) <<< "${CVD}")'
-        )
-        yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
-
-
-def _foreign(scene: Scene, rank: RankRecord, mask: str) -> str | None:
-    if rank.allocated is not None and rank.visible:
-        outside = [p for p in rank.visible if p not in rank.allocated]
-        return f"{', '.join(outside)}, which this job does not own" if outside else None
-    if scene.constrained is not False:
-        return None
-    owned = ordinals(rank.env.get("SLURM_STEP_GPUS", "") or rank.env.get("SLURM_JOB_GPUS", ""))
-    outside_ids = [i for i in ordinals(mask) if i not in owned]
-    if not owned or not outside_ids:
-        return None
-    return f"GPU {outside_ids[0]} of the node; Slurm gave {','.join(map(str, owned))}"
-
-
 def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
     """CVD_UUID_UNPARSED: a mask of UUIDs, valid for CUDA, that the program takes for numbers."""
     bad, evidence = [], []
@@ -273,84 +192,6 @@ def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
                 f" program to one that does not int() {CVD} (torch 2.0 or later counts them)"
             )
         yield finding("CVD_UUID_UNPARSED", bad, evidence, fix)
-
-
-def set_after_init(scene: Scene) -> Iterable[Finding]:
-    """CVD_SET_AFTER_INIT: the mask in os.environ is not the one CUDA read when it began."""
-    bad, evidence = [], []
-    for rank in scene.ranks:
-        before = rank.env_at_exec
-        if CVD not in rank.env or (before is None and not rank.cuda_initialized_before_set):
-            continue
-        now, then = rank.env[CVD], (before or {}).get(CVD)
-        if before is not None and CVD in before and now == then:
-            continue
-        if rank.cuda_initialized_before_set or _still_sees(scene, rank, now, then):
-            bad.append(rank)
-            count = f", still sees {len(rank.visible)} devices" if rank.visible else ""
-            was = "unset" if then is None else repr(then)
-            evidence.append(f"{who(rank)}: {CVD}={now} now, {was} when it started{count}")
-    if bad:
-        fix = (
-            f"export {CVD} before the process starts (in the launcher or its wrapper), or leave it and"
-            " call torch.cuda.set_device(local_rank) first"
-        )
-        yield finding("CVD_SET_AFTER_INIT", bad, evidence, fix)
-
-
-def _still_sees(scene: Scene, rank: RankRecord, now: str, then: str | None) -> bool:
-    """Whether what it sees is what the first mask gives and not what the present one does."""
-    new, old, gpus = scene.evaluated(rank, now), scene.evaluated(rank, then), scene.enumerable(rank)
-    if new is None or old is None or gpus is None or rank.visible is None:
-        return False
-    sees = set(rank.visible)
-    return {gpus[i].pci for i in old.devices} == sees != {gpus[i].pci for i in new.devices}
-
-
-def unset(scene: Scene) -> Iterable[Finding]:
-    """CVD_UNSET: no mask, although the job owns fewer GPUs than the rank sees, or tasks were to be bound."""
-    for _, ranks in scene.hosts:
-        bad, evidence, foreign = [], [], False
-        for rank in ranks:
-            sees = rank.visible
-            if sees is None or any(name in rank.env for name in MASKS):
-                continue
-            owned = _owned(rank)
-            if owned is not None and owned < len(sees):
-                foreign = foreign or bool(rank.allocated)
-                evidence.append(
-                    f"{who(rank)}: no mask is set; sees {len(sees)} GPUs, the job owns {owned}"
-                )
-                bad.append(rank)
-            elif scene.options.binds_per_task and len(sees) > 1 and len(ranks) > 1:
-                evidence.append(f"{who(rank)}: no mask is set although tasks were to be bound")
-                bad.append(rank)
-        if bad:
-            severity = Severity.ERROR if foreign else None
-            yield finding("CVD_UNSET", bad, evidence, _unset_fix(scene, bad), severity=severity)
-
-
-def _owned(rank: RankRecord) -> int | None:
-    if rank.allocated is not None:
-        return len(rank.allocated)
-    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
-        if ordinals(rank.env.get(name, "")):
-            return len(ordinals(rank.env[name]))
-    count = rank.env.get("SLURM_GPUS_ON_NODE", "")
-    return int(count) if count.isascii() and count.isdigit() and len(count) < 6 else None
-
-
-def _unset_fix(scene: Scene, ranks: list[RankRecord]) -> str:
-    from clusterlab.binding.fixes import at_least, tasks_per_node
-
-    tasks = tasks_per_node(ranks)
-    if "none" in scene.options.gpu_bind and at_least(scene, 23, 11) is not True:
-        return (
-            "drop --gpu-bind=none (before Slurm 23.11 it unsets the mask):"
-            f" srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …; or in the task"
-            f" export {CVD}=$SLURM_JOB_GPUS; for the cluster: ConstrainDevices=yes in cgroup.conf"
-        )
-    return f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …, so that Slurm sets {CVD}"
 
 
 def mask_against_view(scene: Scene) -> Iterable[Finding]:
@@ -381,15 +222,4 @@ def mask_against_view(scene: Scene) -> Iterable[Finding]:
         yield finding("RECORD_CONTRADICTION", bad, evidence, fix)
 
 
-RULES = (
-    duplicate_entry,
-    syntax,
-    truncated,
-    empty,
-    stale_index_space,
-    other_jobs_gpus,
-    uuid_unparsed,
-    set_after_init,
-    unset,
-    mask_against_view,
-)
+RULES = (duplicate_entry, syntax, truncated, empty, uuid_unparsed, mask_against_view)

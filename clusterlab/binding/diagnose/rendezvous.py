@@ -1,4 +1,4 @@
-"""Rules about how ranks meet: master address and port, socket interfaces."""
+"""Rules about how ranks meet: master addresses, socket interfaces."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
-from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
+from clusterlab.binding.diagnose.scene import Scene, by_host
 from clusterlab.binding.diagnose.slurm_identity import node_list
 from clusterlab.binding.diagnose.variables import number
 from clusterlab.binding.records import RankRecord
-from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.findings import Finding
 
-_IN_USE = re.compile(
-    r"EADDRINUSE|address already in use|port (is )?(already )?(used|in use)", re.IGNORECASE
-)
 _UNRESOLVED = re.compile(
     r"gai ?error|name or service not known|getaddrinfo|temporary failure in name", re.I
 )
@@ -49,7 +46,7 @@ def _all_here(ranks: Sequence[RankRecord]) -> bool:
     ports = {r.env.get("MASTER_PORT") for r in ranks}
     return (
         len(here) == len(ports) == 1
-        and all(_only_here(n) or n.partition(".")[0] in here for n in names)
+        and all(only_here(n) or n.partition(".")[0] in here for n in names)
     )  # fmt: skip
 
 
@@ -63,7 +60,7 @@ def master_is_local(scene: Scene) -> Iterable[Finding]:
     for world in scene.worlds:
         if len(by_host(world)) < 2 or _separate_worlds(world):
             continue
-        bad = [r for r in world if _only_here(r.env.get("MASTER_ADDR", ""))]
+        bad = [r for r in world if only_here(r.env.get("MASTER_ADDR", ""))]
         if bad:
             evidence = [
                 f"{those(bad)} on {len(by_host(world))} hosts: MASTER_ADDR={bad[0].env['MASTER_ADDR']} is"
@@ -137,18 +134,6 @@ def master_is_not_rank_zero(scene: Scene) -> Iterable[Finding]:
             yield finding("MASTER_ADDR_WRONG", world, evidence, f"export MASTER_ADDR={first.host}")
 
 
-def no_port(scene: Scene) -> Iterable[Finding]:
-    """MASTER_ADDR_WRONG: MASTER_PORT is no port."""
-    bad = []
-    for rank in scene.ranks:
-        port = number(rank.env, "MASTER_PORT")
-        if "MASTER_PORT" in rank.env and (port is None or port > 65535):
-            bad.append(rank)
-    if bad:
-        evidence = [f"{who(r)}: MASTER_PORT={r.env['MASTER_PORT'][:40]!r} is no port" for r in bad]
-        yield finding("MASTER_ADDR_WRONG", bad, evidence, _port_fix(bad))
-
-
 def _master_fix(scene: Scene) -> str:
     if scene.under_slurm or "sbatch" in scene.record.launcher:
         return 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
@@ -164,78 +149,13 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _only_here(text: str) -> bool:
+def only_here(text: str) -> bool:
     address = _address(text)
     if address is None:
         return text.lower() in _LOCAL_NAMES
     bridge = ipaddress.ip_network("172.17.0.0/16")  # docker0 unless configured otherwise
     return (
         address.is_loopback or address.is_link_local or address in bridge or address.is_unspecified
-    )
-
-
-def port_taken(scene: Scene) -> Iterable[Finding]:
-    """MASTER_PORT_COLLISION: the port was in use."""
-    for world in scene.worlds:
-        bad = [r for r in world if _IN_USE.search(f"{r.error} {r.stderr}")]
-        if not bad:
-            continue
-        evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in bad]
-        inside = [r for r in bad if _ephemeral(r)]
-        if inside:
-            first, last = inside[0].ephemeral_ports or (0, 0)
-            evidence.append(
-                f"port {inside[0].env.get('MASTER_PORT')} lies in net.ipv4.ip_local_port_range"
-                f" {first}-{last}: any client socket may take it"
-            )
-        yield finding("MASTER_PORT_COLLISION", bad, evidence, _port_fix(bad))
-
-
-def jobs_share_a_port(scene: Scene) -> Iterable[Finding]:
-    """MASTER_PORT_COLLISION: two jobs on one host derived the same port."""
-    taken: dict[tuple[str, str], list[list[RankRecord]]] = defaultdict(list)
-    for world in scene.worlds:
-        first = world[0]
-        address, port = first.env.get("MASTER_ADDR", ""), first.env.get("MASTER_PORT")
-        if port and port != "0" and not uses_elastic(first):
-            taken[first.host if _only_here(address) else address, port].append(world)
-    for (host, port), worlds in taken.items():
-        if len(worlds) < 2:
-            continue
-        ranks = [r for world in worlds for r in world]
-        jobs = [w[0].job or w[0].env.get("SLURM_JOB_ID", "?") for w in worlds]
-        evidence = [f"jobs {', '.join(jobs)} all use {host}:{port}"]
-        yield finding("MASTER_PORT_COLLISION", ranks, evidence, _port_fix(ranks))
-
-
-def port_at_risk(scene: Scene) -> Iterable[Finding]:
-    """MASTER_PORT_COLLISION as information: a fixed port inside the range of client sockets."""
-    for world in scene.worlds:
-        risky = [r for r in world if _ephemeral(r) and not uses_elastic(r)]
-        if risky and not any(_IN_USE.search(r.error) for r in world):
-            evidence = [
-                f"{those(risky)}: MASTER_PORT={risky[0].env['MASTER_PORT']} is in the range of client ports"
-            ]
-            fix = _port_fix(risky)
-            yield finding("MASTER_PORT_COLLISION", risky, evidence, fix, severity=Severity.INFO)
-
-
-def _ephemeral(rank: RankRecord) -> bool:
-    port = number(rank.env, "MASTER_PORT")
-    return port is not None and rank.ephemeral_ports is not None and (
-        rank.ephemeral_ports[0] <= port <= rank.ephemeral_ports[1]
-    )  # fmt: skip
-
-
-def _port_fix(ranks: Sequence[RankRecord]) -> str:
-    if all(uses_elastic(r) for r in ranks):
-        return (
-            "another port: torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT … (one node: :0)"
-        )
-    return (
-        'export MASTER_PORT=$(python3 -c \'import socket; s=socket.socket(); s.bind(("", 0));'
-        " print(s.getsockname()[1])') on rank 0 and hand it to the others; fixed ports: outside"
-        " /proc/sys/net/ipv4/ip_local_port_range"
     )
 
 
@@ -325,10 +245,6 @@ RULES = (
     names_resolve_wrongly,
     master_unreachable,
     master_is_not_rank_zero,
-    no_port,
-    port_taken,
-    jobs_share_a_port,
-    port_at_risk,
     interface_names,
     interface_said,
 )

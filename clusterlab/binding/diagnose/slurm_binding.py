@@ -18,7 +18,9 @@ _OUTSIDE = re.compile(
     r"Bind request .* does not specify any devices within the allocation|Invalid --gpu-bind= value"
 )
 _IPC = re.compile(
-    r"cuIpc|hipIpc|cudaIpc|\bIPC\b|\bP2P\b|peer access|peer memory|pidfd|isAllDirectP2p",
+    r"Could not enable P2P|lacks GPU P2P|P2P[^\n]{0,40}(disabled|not |unavailable|fail)"
+    r"|(cu|cuda|hip)Ipc\w*[^\n]{0,60}(invalid|fail|error)|pidfd is not supported"
+    r"|peer (access|memory)[^\n]{0,40}(not |fail|unsupported|denied)|isAllDirectP2p 0",
     re.IGNORECASE,
 )
 _IPC_FATAL = re.compile(r"IpcOpenMemHandle|hang|abort|unhandled|failed", re.IGNORECASE)

@@ -242,7 +242,7 @@ def contradictions(record: JoinedRecord) -> tuple[str, ...]:
         if known and strange:
             found.append(f"{name}: sees {', '.join(strange)}, which {rank.host} does not have")
         cpus = frozenset[int]().union(*node.numa.values())
-        if rank.cpus and cpus and not rank.cpus <= cpus:
+        if rank.cpus and cpus and not rank.cpus & cpus:
             found.append(f"{name}: runs on CPUs that are in no NUMA domain of {rank.host}")
         if rank.rank < 0:
             found.append(f"{name}: a rank is never negative")

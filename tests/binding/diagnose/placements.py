@@ -11,6 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+_MASKS = {
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "ROCR_VISIBLE_DEVICES",
+    "intel": "ZE_AFFINITY_MASK",
+}
+
 Plain = dict[str, Any]
 Env = dict[str, str]
 
@@ -42,6 +48,7 @@ AMD = (
     Profile("mi250x", "MI250X-GCD", (3, 3, 1, 1, 0, 0, 2, 2), 4, 16, (0, 2, 4, 6), True, "hsn{}"),
     Profile("mi300x", "MI300X", (0,) * 4 + (1,) * 4, 2, 48, tuple(range(8)), nic_name="bnxt_re{}"),
 )
+INTEL = (Profile("pvc6", "Max-1550", (0, 0, 0, 1, 1, 1), 2, 52, (0, 3), True, "hsn{}"),)
 MIG = Profile("a100-mig", "A100-SXM4-40GB", (0, 0, 1, 1), 2, 32, (None,))
 
 
@@ -66,7 +73,7 @@ class Job:
     profile: Profile
     hosts: list[str]
     per_node: int
-    amd: bool
+    vendor: str
     nodes: dict[str, Plain]
     brief: bool  # Slurm's variables as far as a wrapper passes them on
     master: str
@@ -87,8 +94,8 @@ def healthy_placement(seed: int) -> Plain:
     dice = random.Random(seed)
     if dice.random() < 0.1:
         return _mig_placement(dice)
-    amd = dice.random() < 0.25
-    job = _job(dice, dice.choice(AMD if amd else NVIDIA), amd)
+    vendor = dice.choices(["nvidia", "amd", "intel"], [70, 20, 10])[0]
+    job = _job(dice, dice.choice({"nvidia": NVIDIA, "amd": AMD, "intel": INTEL}[vendor]), vendor)
     makers: list[Callable[[Job], Plain]] = [
         _srun_unbound,
         _srun_bound,
@@ -109,12 +116,12 @@ def uniform_placement(dice: random.Random, nodes: int) -> Plain:
     """A healthy torchrun job on ``nodes`` nodes of eight GPUs, all details recorded."""
     profile = NVIDIA[0]
     hosts = [f"n{i:04d}" for i in range(nodes)]
-    seen = {host: _node(dice, profile, amd=False) for host in hosts}
-    job = Job(dice, profile, hosts, 8, False, seen, False, hosts[0])
+    seen = {host: _node(dice, profile, "nvidia") for host in hosts}
+    job = Job(dice, profile, hosts, 8, "nvidia", seen, False, hosts[0])
     return _torchrun_in_srun(job) | {"nodes": job.nodes}
 
 
-def _job(dice: random.Random, profile: Profile, amd: bool) -> Job:
+def _job(dice: random.Random, profile: Profile, vendor: str) -> Job:
     prefix = dice.choice(["n", "gpu-", "node", "dgx", "x1000c0s"])
     count = dice.choice([1, 1, 2, 3, 4, 8])
     first = dice.randrange(0, 200)
@@ -122,19 +129,19 @@ def _job(dice: random.Random, profile: Profile, amd: bool) -> Job:
     domain = dice.choice(["", "", ".cluster.example"])
     hosts = [h + domain for h in hosts]
     per_node = dice.choice([len(profile.numa), max(len(profile.numa) // 2, 1)])
-    nodes = {host: _node(dice, profile, amd) for host in hosts}
+    nodes = {host: _node(dice, profile, vendor) for host in hosts}
     brief = dice.random() < 0.3
     master = hosts[0] if count > 1 else dice.choice(["127.0.0.1", "localhost", hosts[0]])
-    return Job(dice, profile, hosts, per_node, amd, nodes, brief, master)
+    return Job(dice, profile, hosts, per_node, vendor, nodes, brief, master)
 
 
-def _node(dice: random.Random, profile: Profile, amd: bool) -> Plain:
+def _node(dice: random.Random, profile: Profile, vendor: str) -> Plain:
     busses = sorted(dice.sample(range(1, 250), len(profile.numa)))
     gpus = [
         {
             "index": i,
             "pci": f"0000:{busses[i]:02x}:00.0",
-            "uuid": _uuid(dice, amd),
+            "uuid": _uuid(dice, vendor),
             "numa": numa,
             "model": profile.model,
         }
@@ -154,9 +161,9 @@ def _node(dice: random.Random, profile: Profile, amd: bool) -> Plain:
     return {"profile": profile.name, "gpus": gpus, "numa": numa, "nics": nics}
 
 
-def _uuid(dice: random.Random, amd: bool) -> str:
+def _uuid(dice: random.Random, vendor: str) -> str:
     text = f"{dice.getrandbits(128):032x}"
-    if amd:
+    if vendor == "amd":
         return f"GPU-{text[:16]}"
     return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -219,10 +226,10 @@ def _torch(job: Job, rank: int, local: int) -> Env:
 def _mask(job: Job, host: str, gpus: list[int]) -> Env:
     """The mask that shows ``gpus`` in that order, by index or (NVIDIA) by UUID, whole or begun."""
     text = ",".join(str(g) for g in gpus)
-    if not job.amd and job.random.random() < 0.3:
+    if job.vendor == "nvidia" and job.random.random() < 0.3:
         length = job.random.choice([100, 16, 12])
         text = ",".join(job.uuid(host, g)[:length] for g in gpus)
-    return {"ROCR_VISIBLE_DEVICES" if job.amd else "CUDA_VISIBLE_DEVICES": text}
+    return {_MASKS[job.vendor]: text}
 
 
 def _sees(job: Job, host: str, gpus: list[int]) -> list[str]:
@@ -258,8 +265,7 @@ def _srun_bound(job: Job) -> Plain:
 
     def make(host: str, rank: int, local: int) -> Plain:
         gpu = order[local]
-        name = "ROCR_VISIBLE_DEVICES" if job.amd else "CUDA_VISIBLE_DEVICES"
-        env = _slurm(job, rank, local) | {name: "0" if constrained else str(gpu)}
+        env = _slurm(job, rank, local) | {_MASKS[job.vendor]: "0" if constrained else str(gpu)}
         env["SLURM_STEP_GPUS"] = "0" if constrained else str(gpu)
         seen = _sees(job, host, [gpu])
         made: Plain = {"env": env, "visible": seen, "selected_device": 0, "cpus": _cores(job, gpu)}
@@ -388,7 +394,7 @@ def _container(job: Job) -> Plain:
         inside = dict(env)
         if job.random.random() < 0.5:
             inside["NVIDIA_VISIBLE_DEVICES"] = str(local)
-        if job.random.random() < 0.5 and not job.amd:
+        if job.random.random() < 0.5 and job.vendor == "nvidia":
             inside["CUDA_VISIBLE_DEVICES"] = "0"
         seen = _sees(job, host, [local])
         return {
@@ -409,11 +415,11 @@ def _container(job: Job) -> Plain:
 
 def _mig_placement(dice: random.Random) -> Plain:
     """One rank per MIG instance, each of a GPU of its own."""
-    job = _job(dice, MIG, amd=False)
+    job = _job(dice, MIG, "nvidia")
     slices: dict[str, list[Plain]] = {}
     for host in job.hosts:
         slices[host] = [
-            {"uuid": "MIG-" + _uuid(dice, amd=False)[4:], "parent": gpu, "profile": "3g.20gb"}
+            {"uuid": "MIG-" + _uuid(dice, "nvidia")[4:], "parent": gpu, "profile": "3g.20gb"}
             for gpu in range(4)
             for _ in range(2)
         ]
