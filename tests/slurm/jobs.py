@@ -75,7 +75,8 @@ class Submitted:
                 continue
             mine = f"CLUSTERLAB_RUNS={self.folder}/runs".encode() in words
             is_task = any(w.startswith((b"PMIX_RANK=", b"TORCHELASTIC_RUN_ID=")) for w in words)
-            if mine and is_task and b"bench" in command and b"srun" not in command:
+            rank = b"bench" in command and b"srun" not in command and b"exec" not in command
+            if mine and is_task and rank:
                 found.append(int(proc.name))
         return sorted(found)
 

@@ -65,10 +65,11 @@ def choose_cores(
         return CoreChoice(None, shared, f"CPUs as given: {said}", said)
     sharers = sharers_of(identity, choice, gpus)
     near_cores = physical_cores(near, cpus.siblings)
-    if len(near_cores) < sharers.places:
-        threads = max(1, len(near_cores) // (sharers.places * sharers.each))
-        why = f"all of NUMA domain {domain}: {len(near_cores)} cores for {sharers.places} GPUs"
-        return CoreChoice(near, threads, why)
+    if (
+        len(near_cores) < sharers.places
+    ):  # on so few, ranks would wait for each other while others idle
+        said = f"{len(near_cores)} cores in NUMA domain {domain} for {sharers.places} GPUs"
+        return CoreChoice(None, shared, f"CPUs as given: {said}", said)
     mine = share(near_cores, sharers.position, sharers.places)
     why = (
         f"share {sharers.position + 1} of {sharers.places} of NUMA domain {domain}, next to its GPU"

@@ -17,11 +17,12 @@ TAGS = {"both": (1, 2), "stdout": (1,), "stderr": (2,), "none": ()}
 def start(command: Sequence[str], wanted: Wanted, *, tag: str, verbose: bool) -> int:
     """Bind, and run ``command`` with ``tag``ged streams; its exit code. ``none``: becomes the command.
 
-    What was asked for and cannot be done is said on stderr; the command starts all the same.
+    What was asked for and cannot be done is said on stderr, and so is a rank that cannot be made out; the
+    command starts all the same.
     """
     plan = make_plan(os.environ, wanted)
     said = [line for line in plan.lines() if verbose]
-    if wanted.asked or verbose:
+    if wanted.asked or verbose or plan.world_size is None:
         said += [f"clusterlab exec: not bound: {what}" for what in plan.unfulfilled]
     said += _bind(plan)
     for line in said:
