@@ -7,6 +7,7 @@ by torchrun's store, or is MASTER_ADDR.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -64,6 +65,7 @@ def gather(
     when nothing says where to meet, DeadlineError when no other rank can be reached or nobody reports.
     """
     everyone = identity.world_size
+    record = json.loads(json.dumps(record))  # as those that travel: lists, no tuples
     if everyone == 1:
         return report([record], [])
     with Desk(_fixed_port(identity, pmix, environ)) as desk:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterlab.binding.diagnose import diagnose
 from clusterlab.binding.outcome import exit_code, identity_finding
 from clusterlab.binding.probe import join_parts, probe_here
 from clusterlab.binding.records import (
@@ -22,7 +21,6 @@ from clusterlab.binding.records import (
     record_to_json,
     save_bundle,
 )
-from clusterlab.binding.table import record_lines
 from clusterlab.core.errors import DeadlineError
 from clusterlab.core.findings import Finding
 from clusterlab.launch.claims import in_slurm_task
@@ -106,6 +104,9 @@ def _conflict(seat: Seat, ranks: Sequence[int]) -> Finding:
 
 def _report(record: JoinedRecord, beside: Sequence[Finding], options: DoctorOptions) -> int:
     """Diagnose, save, print. ``beside``: found while joining; said unless the diagnosis says it itself."""
+    from clusterlab.binding.diagnose import diagnose  # here: the other ranks need neither
+    from clusterlab.binding.table import record_lines
+
     findings = diagnose(record)
     codes = {f.code for f in findings}
     findings += [f for f in beside if f.code not in codes]

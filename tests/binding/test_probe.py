@@ -48,7 +48,7 @@ def test_a_rank_knows_its_hardware(tmp_path: Path) -> None:
     assert [(n.name, n.near_gpu) for n in node.nics] == [("mlx5_0", 0), ("mlx5_1", 1)]
     assert rank.nearest_nics == ("mlx5_1 PIX",)
     assert rank.env == {"NCCL_DEBUG": "INFO", "RANK": "1", **STEP}
-    assert rank.identity_from == "slurm (launchers: slurm)"
+    assert rank.identity_from == "slurm"
     assert rank.notes == ()
 
 

@@ -169,4 +169,4 @@ def _resolved(identity: RankIdentity, environ: Environ, notes: list[str]) -> dic
 
 def _identity_words(identity: RankIdentity, environ: Environ) -> str:
     around = launchers(environ)
-    return f"{identity.source} (launchers: {', '.join(around)})" if around else identity.source
+    return f"{identity.source} ({' > '.join(around)})" if len(around) > 1 else identity.source

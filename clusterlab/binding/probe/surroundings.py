@@ -55,7 +55,7 @@ def launcher_line(environ: Environ, parent: list[str]) -> str:
         return ""
     bound = environ.get("SLURMD_TRES_BIND", "").removeprefix("gres:").removeprefix("gres/")
     bind = bound.removeprefix("gpu:") if bound.startswith("gpu:") else ""
-    return f"srun --gpu-bind={bind}" if bind and not re.search(r"\s", bind) else "srun"
+    return f"srun --gpu-bind={bind}" if bind and not re.search(r"\s", bind) else ""
 
 
 def container_here(environ: Environ, *, root: Path = Path("/")) -> Container | None:
