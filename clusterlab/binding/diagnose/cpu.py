@@ -17,6 +17,7 @@ from clusterlab.core.findings import Finding, Severity
 # cores of the node for each rank, one alone is no choice anyone made.
 _AMPLE_CORES = 8
 _TINY_MASK = 2
+_SMALL_PART = 8  # one mask for all ranks, of at most an eighth of the cores, is nobody's choice
 _OMP_DEFAULT = re.compile(r"Setting OMP_NUM_THREADS environment variable")
 
 
@@ -124,7 +125,8 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
         asked = _wanted(ranks)
         tasks = len(scene.tasks(ranks))
         per_task = tasks > 1 and asked > have
-        under_other = tasks <= 1 and have * 4 <= _share(scene, ranks) and have < len(ranks)
+        small = have * _SMALL_PART <= _capacity(scene, ranks) and have <= len(ranks)
+        under_other = tasks <= 1 and small
         listed = {
             r.env.get("SLURM_CPU_BIND_LIST") or r.env.get("SLURM_CPU_BIND", "") for r in ranks
         }
@@ -143,7 +145,10 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
         )
         if tasks <= 1:
             fix = "start the launcher with all cores of the job: srun --cpu-bind=none --overlap … mpirun …"
-        yield finding("CPU_MASK_INHERITED", ranks, evidence, fix)
+        if tasks <= 1 and "SLURM_JOB_ID" not in ranks[0].env and not scene.under_slurm:
+            fix = "before the launcher, in the shell: taskset -cp 0-$(($(nproc --all)-1)) $$"
+        severity = None if have < len(ranks) or per_task or one_for_all else Severity.INFO
+        yield finding("CPU_MASK_INHERITED", ranks, evidence, fix, severity=severity)
 
 
 def openmp_threads(scene: Scene) -> Iterable[Finding]:

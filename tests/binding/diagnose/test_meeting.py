@@ -202,6 +202,19 @@ def test_one_small_mask_for_several_tasks_is_an_outer_ones() -> None:
     assert {"STALE_ENV"} <= set(found)
 
 
+def test_the_launchers_own_small_mask_is_handed_to_all_its_children() -> None:
+    crowded = codes(job(mpi_env, cpus=frozenset({0, 1, 2})))
+    assert crowded["CPU_MASK_INHERITED"].severity is Severity.ERROR
+    assert "taskset" in crowded["CPU_MASK_INHERITED"].fix
+    wide = job(mpi_env, cpus=frozenset(range(32)))
+    assert loud(wide) == []
+
+
+def test_a_machine_whose_few_cores_are_all_in_use_has_none_to_spare() -> None:
+    small = replace(node("n0"), numa={0: frozenset({0, 1})})
+    assert loud(job(mpi_env, nodes={"n0": small}, cpus=frozenset({0, 1}))) == []
+
+
 def test_threads_and_cores() -> None:
     many = job(lambda r, i: torch_env(r, i, OMP_NUM_THREADS="64"))
     assert "OMP_THREADS" in loud(many)
