@@ -52,6 +52,18 @@ def compress_hostlist(hosts: Iterable[str]) -> str:
     return ",".join(pieces)
 
 
+def fold_hosts(hosts: Iterable[str]) -> str:
+    """A hostlist of ``hosts``, each once, in the order people count (n2 before n10): for hosts whose own
+    order means nothing.
+    """
+    return compress_hostlist(sorted(dict.fromkeys(hosts), key=_natural))
+
+
+def _natural(host: str) -> tuple[list[tuple[int, str]], str]:
+    words = re.split(r"([0-9]+)", host)
+    return [(int(w), "") if i % 2 else (-1, w) for i, w in enumerate(words)], host
+
+
 def expand_counts(text: str, *, where: str = "counts", limit: int = MAX_HOSTS) -> list[int]:
     """Slurm's repeat counts: ``3,2(x2),1`` (tasks per node) is [3, 2, 2, 1]. Raises UsageError."""
     counts: list[int] = []

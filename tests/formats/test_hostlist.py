@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.hostlist import compress_hostlist, expand_counts, expand_hostlist
+from clusterlab.formats.hostlist import (
+    compress_hostlist,
+    expand_counts,
+    expand_hostlist,
+    fold_hosts,
+)
 
 EXPANSIONS = {
     "n0": ["n0"],
@@ -96,3 +101,15 @@ def test_repeat_counts() -> None:
 def test_broken_counts_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="SLURM_STEP_TASKS_PER_NODE"):
         expand_counts(text, where="SLURM_STEP_TASKS_PER_NODE")
+
+
+def test_hosts_without_an_order_of_their_own_fold_as_people_count() -> None:
+    assert fold_hosts(f"c{i:02d}" for i in reversed(range(1, 18))) == "c[01-17]"
+    assert fold_hosts(["n10", "n9", "n2", "login", "n9"]) == "login,n[2,9-10]"
+    assert fold_hosts([f"r{r}c{i}" for i in (2, 1) for r in (1, 0)]) == "r0c[1-2],r1c[1-2]"
+
+
+@given(st.lists(st.from_regex(r"[a-c]{0,2}[0-9]{1,3}(-ib)?", fullmatch=True), max_size=30))
+def test_folding_loses_no_host_and_gains_none(hosts: list[str]) -> None:
+    if hosts:
+        assert sorted(expand_hostlist(fold_hosts(hosts))) == sorted(set(hosts))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.formats.hostlist import compress_hostlist, fold_hosts
 from clusterlab.topology.exporting.network_groups import Network, network_of, scale_up_domains
 from clusterlab.topology.fabric import Fabric
 
@@ -61,7 +61,7 @@ def slurm_tree(fabric: Fabric) -> str:
     for line in _tree(network):
         if line.comment:
             lines.append(f"# {line.comment}")
-        below = f"Nodes={compress_hostlist(line.nodes)}" if line.nodes else ""
+        below = f"Nodes={fold_hosts(line.nodes)}" if line.nodes else ""
         if line.switches:
             below += f"{' ' if below else ''}Switches={compress_hostlist(line.switches)}"
         lines.append(f"SwitchName={line.name} {below}")
@@ -79,7 +79,7 @@ def slurm_block(fabric: Fabric, block_sizes: Sequence[int] | None = None) -> str
     lines = [
         f"# {fabric.name}: which nodes belong together. slurm.conf: TopologyPlugin=topology/block",
         *_left_out([host for host in fabric.hosts if host not in placed]),
-        *(f"BlockName={name} Nodes={compress_hostlist(nodes)}" for name, nodes in blocks),
+        *(f"BlockName={name} Nodes={fold_hosts(nodes)}" for name, nodes in blocks),
         "BlockSizes=" + ",".join(map(str, sizes)),
     ]
     return "\n".join(lines) + "\n"
@@ -124,7 +124,7 @@ def _yaml_tree(fabric: Fabric) -> Iterator[str]:
         if line.switches:
             yield f"        children: {_quoted(compress_hostlist(line.switches))}"
         if line.nodes:
-            yield f"        nodes: {_quoted(compress_hostlist(line.nodes))}"
+            yield f"        nodes: {_quoted(fold_hosts(line.nodes))}"
 
 
 def _yaml_blocks(fabric: Fabric, block_sizes: Sequence[int] | None) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _yaml_blocks(fabric: Fabric, block_sizes: Sequence[int] | None) -> Iterator[
     yield "    blocks:"
     for name, nodes in blocks:
         yield f"      - block: {_quoted(name)}"
-        yield f"        nodes: {_quoted(compress_hostlist(nodes))}"
+        yield f"        nodes: {_quoted(fold_hosts(nodes))}"
 
 
 def _quoted(word: str) -> str:
@@ -166,7 +166,7 @@ def _check_hosts(fabric: Fabric) -> None:
 
 
 def _left_out(hosts: Sequence[str]) -> list[str]:
-    return [f"# left out, as nothing places it: {compress_hostlist(hosts)}"] if hosts else []
+    return [f"# left out, as nothing places it: {fold_hosts(hosts)}"] if hosts else []
 
 
 def _tree(network: Network) -> Iterable[_Line]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.fabric import Fabric, device_at_host, link_at_host
 from clusterlab.topology.importing.stamp import local_node
 from clusterlab.topology.parts import Device, Link
@@ -26,7 +26,7 @@ def disagreements(network: Fabric, placement: Fabric) -> list[Finding]:
         common = max(at.values(), key=len)
         lonely = [h for h, leaves in at.items() if not leaves & common]
         if lonely:
-            apart.append(f"{leaf}: {compress_hostlist(lonely)} shares no leaf with the others")
+            apart.append(f"{leaf}: {fold_hosts(lonely)} shares no leaf with the others")
     if not apart:
         return []
     more = [f"… {len(apart)} Slurm switches in all"] if len(apart) > _SHOWN else []

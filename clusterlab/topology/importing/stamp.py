@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.formats.hostlist import compress_hostlist
+from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.fabric import Fabric, device_at_host, link_at_host
+from clusterlab.topology.importing.stamp_findings import (
+    Node,
+    disagreements_with_node,
+    hosts_unlike_node,
+    plain_guid,
+)
 from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.repeated import Group, Repeated
 
 _INDEX = re.compile(r"(?:mlx[45]_|HCA-)(\d+)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Node:
-    """One host under local names."""
-
-    devices: tuple[Device, ...]
-    links: tuple[Link, ...]
 
 
 def local_node(fabric: Fabric) -> Node:
@@ -60,12 +58,17 @@ def stamp(
 ) -> tuple[Fabric, list[Finding]]:
     """``network`` with ``node``'s inside in every host that has compute NICs (or is in ``members``).
 
-    Findings say which NICs of the node no host shows, which NICs of hosts the node does not have, and
-    which members the network does not show.
+    Hosts that have far fewer of the node's NICs than most are left as they are, unless they are members.
+    Findings (``stamp_findings``) say what the node and the network tell differently.
     """
     inside = local_node(node)
     chosen, findings = _chosen(network, members)
-    places = {host: _places(inside, network.on_host(host, "nic")) for host in chosen}
+    places = {host: places_of(inside, network.on_host(host, "nic")) for host in chosen}
+    if members is None:
+        unlike = _unlike(network, places)
+        findings += hosts_unlike_node(unlike, places)
+        chosen = [host for host in chosen if host not in unlike]
+        places = {host: places[host] for host in chosen}
     if not any(places.values()):
         raise UsageError(
             "no NIC of the node is one of the network's",
@@ -99,7 +102,7 @@ def stamp(
         origin=f"{node.origin} + {network.origin}",
         digest="",
     )
-    return fabric, [*findings, *_unmatched(inside, network, chosen, places)]
+    return fabric, [*findings, *disagreements_with_node(inside, node, network, places)]
 
 
 def _chosen(network: Fabric, members: Sequence[str] | None) -> tuple[list[str], list[Finding]]:
@@ -126,7 +129,7 @@ def _chosen(network: Fabric, members: Sequence[str] | None) -> tuple[list[str], 
             Finding(
                 code="host_not_in_network",
                 severity=Severity.WARNING,
-                evidence=(f"{len(missing)} of {len(members)}: {compress_hostlist(missing)}",),
+                evidence=(f"{len(missing)} of {len(members)}: {fold_hosts(missing)}",),
                 fix="check that these nodes are up, cabled and named in their HCA's node description",
             )
         )
@@ -139,15 +142,33 @@ def _is_compute(network: Fabric, host: str) -> bool:
     return any(d.role == "compute" for d in nics) or all(d.role is None for d in nics)
 
 
+def _unlike(network: Fabric, places: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Hosts with fewer than half of the node's NICs that most hosts have; where some are known to compute
+    and this one is not, with any fewer: a login or management host with the same adapters.
+    """
+    if not places:
+        return set()
+    usual = Counter(len(own) for own in places.values()).most_common(1)[0][0]
+    known = {
+        host: any(d.role == "compute" for d in network.on_host(host, "nic")) for host in places
+    }
+    strict = any(known.values())
+    return {
+        host
+        for host, own in places.items()
+        if 2 * len(own) < usual or (strict and not known[host] and len(own) < usual)
+    }
+
+
 def _short(host: str) -> str:
     return host.partition(".")[0].lower()
 
 
-def _places(node: Node, nics: Sequence[Device]) -> dict[str, str]:
+def places_of(node: Node, nics: Sequence[Device]) -> dict[str, str]:
     """The node's NIC (local name) → the network's device that is it: by GUID, else by name."""
     found: dict[str, str] = {}
     taken: set[str] = set()
-    for by in (_guid, _interface):
+    for by in (plain_guid, _interface):
         there = {key: d.name for d in nics if (key := by(d)) and d.name not in taken}
         for d in node.devices:
             key = by(d)
@@ -155,10 +176,6 @@ def _places(node: Node, nics: Sequence[Device]) -> dict[str, str]:
                 found[d.name] = there[key]
                 taken.add(there[key])
     return found
-
-
-def _guid(device: Device) -> str | None:
-    return device.guid.lower().removeprefix("0x").replace(":", "") if device.guid else None
 
 
 def _interface(device: Device) -> str | None:
@@ -169,6 +186,12 @@ def _interface(device: Device) -> str | None:
         return name.lower()
     number = int(match.group(1))
     return f"mlx5_{number - 1 if name.lower().startswith('hca') else number}"
+
+
+def _listed_as(listed: Device, known: Device) -> str | None:
+    """What the network's listing calls the NIC, where the node has another name for it."""
+    name = listed.interface or listed.name.rpartition("/")[2]
+    return None if name in (known.interface, known.name) else name
 
 
 def _rail(network: Fabric, nic: str | None) -> int | None:
@@ -226,8 +249,10 @@ def _nics(
                 model=d.model or known.model,
                 numa=known.numa,
                 pci=known.pci,
+                role=d.role or known.role,
                 interface=known.interface or d.interface,
                 cage=known.cage,
+                listed_as=_listed_as(d, known),
             )
         )
     for host in chosen:
@@ -236,36 +261,3 @@ def _nics(
             if local not in places[host] and f"{host}/{local}" not in taken:
                 found.append(device_at_host(d, host))
     return found
-
-
-def _unmatched(
-    node: Node, network: Fabric, chosen: Sequence[str], places: Mapping[str, Mapping[str, str]]
-) -> list[Finding]:
-    nics = {d.name for d in node.devices if d.kind == "nic"}
-    absent: defaultdict[frozenset[str], list[str]] = defaultdict(list)
-    extra: list[str] = []
-    for host in chosen:
-        lacking = frozenset(nics - set(places[host]))
-        if lacking:
-            absent[lacking].append(host)
-        known = set(places[host].values())
-        extra += [d.name for d in network.on_host(host, "nic") if d.name not in known]
-    findings = [
-        Finding(
-            code="nic_not_in_network",
-            severity=Severity.WARNING if len(hosts) < len(chosen) else Severity.INFO,
-            evidence=(f"{', '.join(sorted(lacking))} on {compress_hostlist(hosts)}",),
-            fix="expected of storage and front-end NICs; a compute NIC is down or not cabled",
-        )
-        for lacking, hosts in absent.items()
-    ]
-    if extra:
-        findings.append(
-            Finding(
-                code="nic_not_in_node",
-                severity=Severity.INFO,
-                evidence=(f"{len(extra)} NICs, the first {', '.join(extra[:8])}",),
-                fix="these hosts have NICs that the node's file does not; their place on PCIe is unknown",
-            )
-        )
-    return findings

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Severity
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.merge import merge
@@ -31,7 +32,7 @@ def node(kind: str = "topo_m", nics: int = 2) -> Imported:
     for i in range(nics):
         name = f"n0/nic{i}"
         devices.append(Device(name, "nic", host="n0", numa=0, interface=f"mlx5_{i}"))
-        links += both(name, f"n0/pcie{i}", "pcie")
+        links += both(name, f"n0/pcie{i % 2}", "pcie")
     return Imported(kind, Fabric("node", tuple(devices), tuple(links), origin="node.txt"))
 
 
@@ -131,6 +132,7 @@ def test_slurms_leaf_that_no_cable_confirms_is_found() -> None:
 def test_nics_on_one_side_only_are_said() -> None:
     merged = merge([node(nics=1), network()])
     assert codes(merged) == ["nic_not_in_node"]
+    assert merged.findings[0].severity == Severity.INFO
     assert len(merged.fabric.of_kind("nic")) == 4
     lost = network().fabric
     links = tuple(link for link in lost.links if "a2/mlx5_1" not in link.name)
@@ -138,8 +140,123 @@ def test_nics_on_one_side_only_are_said() -> None:
     cut = Imported("ibnetdiscover", replace(lost, devices=devices, links=links))
     merged = merge([node(), cut])
     assert codes(merged) == ["nic_not_in_network"]
-    assert "nic1 on a2" in merged.findings[0].evidence[0]
+    assert merged.findings[0].severity == Severity.WARNING
+    assert merged.findings[0].evidence == ("nic1 on a2",)
     assert len(merged.fabric.of_kind("nic")) == 4
+
+
+def test_nics_that_no_host_shows_are_one_quiet_finding() -> None:
+    merged = merge([node(nics=4), network(tuple(f"a{i:02d}" for i in reversed(range(1, 13))))])
+    (finding,) = merged.findings
+    assert (finding.code, finding.severity) == ("nic_not_in_network", Severity.INFO)
+    assert finding.evidence == ("nic2, nic3 on none of 12 hosts",)
+
+
+def test_hosts_in_findings_are_in_order_and_folded() -> None:
+    hosts = tuple(f"a{i:02d}" for i in reversed(range(1, 13)))
+    fabric = network((*hosts, "b1", "b2")).fabric
+    lost = {f"{host}/mlx5_1" for host in hosts[:5]}
+    cut = replace(
+        fabric,
+        devices=tuple(d for d in fabric.devices if d.name not in lost),
+        links=tuple(k for k in fabric.links if not {k.src, k.dst} & lost),
+    )
+    (finding,) = merge([node(), Imported("ibnetdiscover", cut)]).findings
+    assert finding.evidence == ("nic1 on a[08-12]",)
+
+
+def with_ports(imported: Imported, GBps: float, slot_GBps: float = 63.0) -> Imported:
+    """The node where each NIC's port and PCIe link carry so much."""
+    fabric = imported.fabric
+    links = [
+        replace(k, GBps=slot_GBps) if "nic" in k.name and k.link_class == "pcie" else k
+        for k in fabric.links
+    ]
+    for nic in fabric.of_kind("nic"):
+        links += both(nic.name, "network", "ib", GBps)
+    devices = (*fabric.devices, Device("network", "external"))
+    return replace(imported, fabric=replace(fabric, devices=devices, links=tuple(links)))
+
+
+def test_a_node_of_another_generation_than_the_cables_is_said() -> None:
+    merged = merge([with_ports(node("nccl_xml"), 25.0, 24.0), network(("a1", "a2", "a3"))])
+    found = {f.code: f for f in merged.findings}
+    assert set(found) == {"rates_disagree", "slot_slower_than_port"}
+    assert found["rates_disagree"].severity == Severity.WARNING
+    assert found["rates_disagree"].evidence == (
+        "nic0: 25 GB/s in node.txt, 50 GB/s in ib.out on 3 of 3 hosts",
+        "nic1: 25 GB/s in node.txt, 50 GB/s in ib.out on 3 of 3 hosts",
+    )
+    assert found["slot_slower_than_port"].evidence[0] == (
+        "nic0: its PCIe link carries 24 GB/s, its port 50 GB/s on 3 of 3 hosts"
+    )
+    assert merge([with_ports(node("nccl_xml"), 50.0), network()]).findings == ()
+
+
+def test_what_a_name_was_taken_to_mean_is_said() -> None:
+    (finding,) = merge([node(), network(style="HCA-{}")]).findings
+    assert (finding.code, finding.severity) == ("nic_names_assumed", Severity.INFO)
+    assert finding.evidence[0] == "HCA-1 is the node's nic0 on 2 of 2 hosts"
+    merged = merge([node(), network(style="HCA-{}")]).fabric
+    assert {d.listed_as for d in merged.on_host("a1", "nic")} == {"HCA-1", "HCA-2"}
+    assert {d.listed_as for d in merge([node(), network()]).fabric.of_kind("nic")} == {None}
+
+
+def test_equal_guids_assume_nothing() -> None:
+    known = node()
+    devices = tuple(
+        replace(d, guid={"n0/nic0": "a10", "n0/nic1": "a11"}.get(d.name))
+        for d in known.fabric.devices
+    )
+    exact = replace(known, fabric=replace(known.fabric, devices=devices))
+    assert codes(merge([exact, network(("a1",), style="HCA-{}")])) == []
+
+
+def test_a_storage_nic_does_not_become_a_rail_in_silence() -> None:
+    storage = node().fabric
+    devices = tuple(
+        replace(d, role="storage" if d.name == "n0/nic1" else "compute") if d.kind == "nic" else d
+        for d in storage.devices
+    )
+    (told,) = merge([replace(node(), fabric=replace(storage, devices=devices)), network()]).findings
+    assert (told.code, told.severity) == ("rail_on_other_nic", Severity.WARNING)
+    assert told.evidence == ("nic1: on rail 1 of 2 hosts; it serves storage by the node's file",)
+
+
+def test_a_nic_that_is_no_gpus_nearest_does_not_become_a_rail_in_silence() -> None:
+    """The network's second rail is on mlx5_2, which hangs on the CPU: storage ports do."""
+    known = node().fabric
+    devices = (*known.devices, Device("n0/nic2", "nic", host="n0", numa=0, interface="mlx5_2"))
+    links = (*known.links, *both("n0/nic2", "n0/cpu0", "pcie"))
+    part = replace(node(), fabric=replace(known, devices=devices, links=links))
+    moved = network().fabric
+    second = tuple(
+        replace(d, interface="mlx5_2") if d.interface == "mlx5_1" else d for d in moved.devices
+    )
+    merged = merge([part, Imported("ibnetdiscover", replace(moved, devices=second))])
+    told = {f.code: f.evidence for f in merged.findings}
+    assert "nic2: on rail 1 of 2 hosts; no GPU's nearest NIC" in told["rail_on_other_nic"][0]
+
+
+@pytest.mark.parametrize("members", [None, ["a1", "login"]])
+def test_a_host_with_few_of_the_nodes_nics_becomes_no_gpu_node(members: list[str] | None) -> None:
+    """Unless Slurm names it: a login host has the same adapters, one of them."""
+    fabric = network(("a1", "a2", "a3", "login")).fabric
+    one = tuple(
+        replace(d, role=None if d.host == "login" else "compute") if d.kind == "nic" else d
+        for d in fabric.devices
+        if d.name != "login/mlx5_1"
+    )
+    links = tuple(k for k in fabric.links if "login/mlx5_1" not in k.name)
+    part = Imported("ibnetdiscover", replace(fabric, devices=one, links=links))
+    parts = [node(), part, *([] if members is None else [slurm({"s": members})])]
+    merged = merge(parts)
+    assert bool(merged.fabric.on_host("login", "gpu")) == (members is not None)
+    left_out = [f for f in merged.findings if f.code == "host_unlike_node"]
+    assert len(left_out) == (members is None)
+    if left_out:
+        assert left_out[0].severity == Severity.WARNING
+        assert left_out[0].evidence[0].startswith("login: 1 of the 2 NICs")
 
 
 def test_slurm_and_a_node_without_a_network_join_by_locality() -> None:
