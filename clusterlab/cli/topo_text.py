@@ -18,7 +18,7 @@ _WORDS = {
 
 if TYPE_CHECKING:
     from clusterlab.topology.fabric import Fabric
-    from clusterlab.topology.failures.damage import Damage
+    from clusterlab.topology.failures.damage import Damage, Loss
     from clusterlab.topology.routing.repair import RepairReport
 
 
@@ -83,24 +83,35 @@ def _tier(tier: dict[str, Any]) -> str:
 
 def damage_text(damage: Damage) -> str:
     """What breaking something took away, for a terminal."""
-    lines = []
-    for loss in damage.losses:
-        parts = [f"{loss.down} down"] if loss.down else []
-        parts += [f"{loss.degraded} degraded"] if loss.degraded else []
-        lines.append(
-            f"{loss.link_class}: {', '.join(parts)}, {loss.lost_GBps:g} GB/s each way lost"
-            + (f" (and {loss.unknown} connections of unknown rate)" if loss.unknown else "")
-        )
-    hosts = damage.hosts
-    if hosts:
-        more = f", … {len(hosts)} in all" if len(hosts) > _SHOWN else ""
-        lines.append(f"hosts affected: {', '.join(hosts[:_SHOWN])}{more}")
+    lines = [_loss(loss) for loss in damage.losses]
+    for what, hosts in (
+        ("hosts cut off", damage.hosts_cut),
+        ("hosts with a broken link of their own", damage.hosts_broken),
+        ("hosts that only share less above them", damage.hosts_sharing),
+    ):
+        if hosts:
+            lines.append(f"{what}: {_some(hosts)}")
     if damage.rails:
         lines.append("rails affected: " + ", ".join(map(str, damage.rails)))
     lines.append(f"pairs cut: {damage.pairs_cut} of {damage.pairs}")
+    lines += [f"  {detour.text()}" for detour in damage.detours]
     if damage.alone:
-        lines.append(f"reach nobody: {', '.join(damage.alone[:_SHOWN])}")
+        lines.append(f"reach nobody: {_some(damage.alone)}")
     return "\n".join(lines)
+
+
+def _loss(loss: Loss) -> str:
+    parts = [f"{loss.down} down"] if loss.down else []
+    parts += [f"{loss.degraded} degraded"] if loss.degraded else []
+    if loss.lost_GBps is None:
+        return f"{loss.link_class}: {', '.join(parts)}, of unknown rate"
+    more = f" (and {loss.unknown} connections of unknown rate)" if loss.unknown else ""
+    return f"{loss.link_class}: {', '.join(parts)}, {loss.lost_GBps:g} GB/s each way lost{more}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", … {len(names)} in all" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def repair_text(report: RepairReport) -> str:

@@ -93,6 +93,10 @@ class Fabric:
         found = self._local_names(host).get(local)
         return None if found is None else (found, host)
 
+    def find(self, name: str) -> Device | None:
+        """The device called ``name``; None where there is none."""
+        return None if self._find(name) is None else self.device(name)
+
     def device(self, name: str) -> Device:
         """The device called ``name``. Raises UsageError with the nearest name."""
         made: dict[str, Device] = self.memo.setdefault("devices", {})
@@ -227,10 +231,17 @@ class Fabric:
         template, host = found
         return host if host is not None else template.host
 
-    def with_links(self, changes: Mapping[tuple[str, str], Sequence[Link]]) -> Fabric:
+    def with_links(
+        self,
+        changes: Mapping[tuple[str, str], Sequence[Link]],
+        *,
+        description: str | None = None,
+        digest: str | None = None,
+    ) -> Fabric:
         """The same fabric where the links from ``src`` to ``dst`` are ``changes[src, dst]`` (none: removed).
 
         They stand where the first of the old ones stood; only hosts with a change inside are written out.
+        ``description`` and ``digest`` replace the old ones where given.
         """
         inside = {
             self.host_of(src) for src, dst in changes if self.host_of(src) == self.host_of(dst)
@@ -249,6 +260,8 @@ class Fabric:
             links=Repeated(links.groups, single, link_at_host)
             if isinstance(links, Repeated)
             else tuple(single),
+            description=self.description if description is None else description,
+            digest=self.digest if digest is None else digest,
         )
 
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.connected import reach
+from clusterlab.topology.failures.detours import Detour, detours
 from clusterlab.topology.failures.faults import Connection, find_faults, natural
 from clusterlab.topology.parts import SWITCH_KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Cables of one class that went down or lost a part. ``lost_GBps`` is per direction.
+    """Cables of one class that went down or lost a part. ``lost_GBps`` is per direction; None where no
+    source says what any of them carried.
 
     ``unknown`` connections have cables whose rate no source says; they are not in ``lost_GBps``.
     """
@@ -23,7 +25,7 @@ class Loss:
     link_class: str
     down: int
     degraded: int
-    lost_GBps: float
+    lost_GBps: float | None
     unknown: int
 
 
@@ -31,17 +33,24 @@ class Loss:
 class Damage:
     """The difference between a fabric and the same fabric broken.
 
-    ``hosts`` have a broken link of their own or one above them; ``rails`` are those of the network
-    links concerned. ``pairs_cut`` of ``pairs`` pairs of GPUs (of hosts and NICs where there are no GPUs)
-    no longer reach each other; ``alone`` are those that reach nobody any more.
+    ``hosts`` are concerned in some way, each in one of three: ``hosts_cut`` reach no other host any
+    more, ``hosts_broken`` have a broken link of their own, ``hosts_sharing`` have only less of what
+    they share with others above them. ``rails`` are those of the network links concerned.
+    ``pairs_cut`` of ``pairs`` pairs of GPUs (of hosts and NICs where there are no GPUs) no longer reach
+    each other; ``alone`` are those that reach nobody any more. ``detours`` are how GPUs that lost their
+    NIC get out.
     """
 
     losses: tuple[Loss, ...]
     hosts: tuple[str, ...]
+    hosts_cut: tuple[str, ...]
+    hosts_broken: tuple[str, ...]
+    hosts_sharing: tuple[str, ...]
     rails: tuple[int, ...]
     pairs: int
     pairs_cut: int
     alone: tuple[str, ...]
+    detours: tuple[Detour, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -55,14 +64,27 @@ def damage(before: Fabric, after: Fabric) -> Damage:
     outside = [c for c in new if _in_network(after, c)]
     reached, reaches = reach(before), reach(after)
     already = set(reached.alone)
+    cut = set(reaches.shut_in) - set(reached.shut_in)
+    broken = {host for c in new for end in (c.a, c.b) if (host := after.host_of(end)) is not None}
+    below = _hosts_below(
+        after, [c for c in new if not {after.host_of(c.a), after.host_of(c.b)} - {None}]
+    )
     return Damage(
         losses=_losses(new, old),
-        hosts=tuple(sorted(_hosts(after, new), key=natural)),
+        hosts=_in_order(cut | broken | below),
+        hosts_cut=_in_order(cut),
+        hosts_broken=_in_order(broken - cut),
+        hosts_sharing=_in_order(below - broken - cut),
         rails=tuple(sorted({c.rail for c in outside if c.rail is not None})),
         pairs=reached.pairs,
         pairs_cut=reached.pairs - reaches.pairs,
         alone=tuple(name for name in reaches.alone if name not in already),
+        detours=detours(before, after, new),
     )
+
+
+def _in_order(hosts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(hosts, key=natural))
 
 
 def _in_network(fabric: Fabric, connection: Connection) -> bool:
@@ -85,19 +107,18 @@ def _losses(
             unknown[c.link_class] += 1
         else:
             lost[c.link_class] += c.lost_GBps - ((was.lost_GBps or 0.0) if was else 0.0)
-    return tuple(Loss(name, down[name], degraded[name], lost[name], unknown[name]) for name in down)
+    return tuple(
+        Loss(name, down[name], degraded[name], lost.get(name), unknown[name]) for name in down
+    )
 
 
-def _hosts(fabric: Fabric, new: Iterable[Connection]) -> set[str]:
-    """Hosts that own an end, or whose way up leads through a switch that does."""
+def _hosts_below(fabric: Fabric, between_switches: Iterable[Connection]) -> set[str]:
+    """Hosts whose way up leads through the lower end of one of these connections: what stands above it
+    still serves its other links.
+    """
     found: set[str] = set()
+    ahead = [c.a for c in between_switches]
     reached: set[str] = set()
-    ahead: list[str] = []
-    for c in new:
-        owners = [fabric.host_of(end) for end in (c.a, c.b)]
-        found |= {host for host in owners if host is not None}
-        if owners == [None, None]:
-            ahead.append(c.a)  # the lower end: what stands above it still serves its other links
     while ahead:
         name = ahead.pop()
         if name in reached:

@@ -1,15 +1,11 @@
-import random
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.strict_yaml import read_yaml
-from clusterlab.topology.fabric import Fabric, to_networkx
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric, broken_yaml
 from clusterlab.topology.failures.connected import reach
-from clusterlab.topology.failures.damage import damage
 from clusterlab.topology.failures.faults import find_faults
 from clusterlab.topology.parts import Device, Link
 from tests.topology.clusters import small, superpod
@@ -92,6 +88,9 @@ def test_what_is_down_stays_down_and_the_smaller_share_wins() -> None:
         ("n22", "n2"),
         ("osfp9@n1", "osfp0"),
         ("leaf3/spin2", "leaf3/spine2"),
+        ("nvswitch1", "n0/nvswitch1"),  # of every host: the first one's
+        ("gpu0", "n0/gpu0"),
+        ("nvswich1", "n0/nvswitch1"),
     ],
 )
 def test_an_unknown_name_comes_with_the_nearest(what: str, fix: str) -> None:
@@ -105,7 +104,6 @@ def test_an_unknown_name_comes_with_the_nearest(what: str, fix: str) -> None:
         ("leaf0/leaf1", "not connected"),
         ("leaf0/spine0#2", "#0 to #1"),
         ("leaf0#1", "not a connection"),
-        ("plane7", "plane"),
         ("zzz*", "nothing"),
         ("osfp0@zzz", "a host's name"),
     ],
@@ -134,63 +132,6 @@ def test_only_hosts_with_a_change_inside_are_written_out() -> None:
     assert set(superpod(31, 4).hosts) - set(group.hosts) == {"n5", "n7"}
 
 
-def test_the_damage_of_one_nic() -> None:
-    before = superpod(31, 4)
-    found = damage(before, break_fabric(before, ["n5/nic3"]))
-    assert {(x.link_class, x.down, x.lost_GBps) for x in found.losses} == {
-        ("pcie", 1, 48.0),
-        ("ib", 1, 48.0),
-    }
-    assert (found.hosts, found.rails, found.pairs_cut) == (("n5",), (3,), 0)
-
-
-def test_the_damage_of_a_spine_and_of_hosts() -> None:
-    before = small()
-    spine = damage(before, break_fabric(before, ["spine0"]))
-    assert spine.hosts == ("n0", "n1", "n2", "n3")
-    assert [(x.down, x.lost_GBps) for x in spine.losses] == [(4 * 2, 4 * 2 * 24.0)]
-    host = damage(before, break_fabric(before, ["n1"]))
-    assert host.alone == ("n1/gpu0", "n1/gpu1")
-    assert (host.pairs, host.pairs_cut) == (28, 2 * 6 + 1)
-
-
-def test_only_what_is_new_counts_as_damage() -> None:
-    first = break_fabric(small(), ["leaf0/spine0#0"])
-    found = damage(first, break_fabric(first, ["leaf0/spine0"]))
-    assert [(x.down, x.lost_GBps) for x in found.losses] == [(1, 24.0)]
-
-
-def pairs_by_search(fabric: Fabric) -> int:
-    """The same count by walking the graph: out of the host, through the network, never through a host."""
-    import networkx as nx
-
-    graph = to_networkx(fabric)
-    graph.remove_edges_from(
-        [(a, b, k) for a, b, k, d in graph.edges(keys=True, data=True) if d["link"].health == 0]
-    )
-    gpus = [d.name for d in fabric.of_kind("gpu")]
-    network = [d.name for d in fabric.network_devices]
-    inside, outside = {}, {}
-    for gpu in gpus:
-        host = [n for n in graph if fabric.host_of(n) == fabric.host_of(gpu) and n not in gpus]
-        inside[gpu] = nx.descendants(graph.subgraph([gpu, *host]), gpu)
-        near = [gpu, *inside[gpu], *network]
-        outside[gpu] = nx.descendants(graph.subgraph(near), gpu) & set(network)
-    return sum(
-        a < b and bool(inside[a] & inside[b] or outside[a] & outside[b]) for a in gpus for b in gpus
-    )
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32))
-def test_pairs_cut_are_those_a_walk_over_the_graph_finds(seed: int) -> None:
-    rng = random.Random(seed)
-    pairs = sorted({(k.src, k.dst) for k in small().links})
-    chosen = [f"{a}/{b}" for a, b in rng.sample(pairs, rng.randrange(len(pairs)))]
-    broken = break_fabric(small(), chosen)
-    assert reach(broken).pairs == pairs_by_search(broken)
-
-
 def test_what_is_not_connected_comes_with_what_is() -> None:
     with pytest.raises(UsageError, match=r"expected one of spine0, spine1$"):
         break_fabric(small(), ["leaf0/spine3"])
@@ -204,3 +145,25 @@ def test_a_cable_that_is_down_keeps_its_own_ports() -> None:
     found = {(k.src, k.ports, k.health) for k in broken.links}
     assert found >= {("leaf0", (32,), 0.0), ("spine0", (9,), 0.0)}
     assert sorted(p for k in broken.links_from("leaf0") for p in k.ports) == [31, 32, 33]
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("plane7", "no plane 7; expected one of its rails 0-1 and planes 0-1"),
+        ("rail2", "no rail 2; expected one of its rails 0-1 and planes 0-1"),
+    ],
+)
+def test_a_rail_or_plane_that_is_not_there_comes_with_those_that_are(what: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        break_fabric(small(), [what])
+    assert str(caught.value) == f"{what}: {says}"
+
+
+def test_a_fabric_without_planes_says_so() -> None:
+    with pytest.raises(
+        UsageError, match="no plane 1: this fabric has no planes; expected one of its rails 0-7"
+    ):
+        break_fabric(superpod(31, 4), ["plane1"])
+    with pytest.raises(UsageError, match="no rail 0: this fabric has no rails; expected a device"):
+        break_fabric(load_fabric("hgx-h100"), ["rail0"])
