@@ -18,6 +18,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.launch.claims import in_slurm_task, said
 
 _DOMAIN_CPUS = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*")
+_DOMAIN = re.compile(r"node[0-9]{1,4}")
 _DEVICE = re.compile(r"nvidia([0-9]{1,4})")
 _BUS_ID = re.compile(r"([0-9a-f]{4,8}):[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _LINE = re.compile(r"^([A-Za-z][A-Za-z ]*?)\s*:\s*(.*?)\s*$", re.MULTILINE)
@@ -204,8 +205,15 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 def _numa(roots: Roots, bus_id: str | None) -> int | None:
+    """The GPU's NUMA domain as /sys says (-1: not told); on a machine with one domain it is that."""
     text = _text(f"{roots.sys}/bus/pci/devices/{bus_id}/numa_node") if bus_id else None
-    return int(text) if text and text.isascii() and text.isdigit() else None  # -1: not told
+    if text and text.isascii() and text.isdigit():
+        return int(text)
+    nodes = f"{roots.sys}/devices/system/node"
+    domains = [name for name in _names(nodes) if _DOMAIN.fullmatch(name)]
+    # without CPUs: the memory of a GPU or of an expander
+    domains = [name for name in domains if parse_cpus(_text(f"{nodes}/{name}/cpulist") or "")]
+    return int(domains[0][4:]) if len(domains) == 1 else None
 
 
 def _bus_order(bus_id: str) -> tuple[int, str]:

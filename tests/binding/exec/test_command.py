@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from clusterlab.binding.exec.plan import by_default, make_plan
 from tests.conftest import CLI, clean_environment
 
-TAG = f"[rank 5 {os.uname().nodename}] "
 EXEC = [*CLI, "exec"]
 ENVIRONMENT = clean_environment(
     RANK="5", WORLD_SIZE="8", LOCAL_RANK="1", LOCAL_WORLD_SIZE="4", GROUP_RANK="1"
 )
+TAG = f"[{make_plan(ENVIRONMENT, by_default({})).tag}] "
 DEADLINE_S = 60
 
 # Prints each signal it gets, in order, once stdin ends.
