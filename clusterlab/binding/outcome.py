@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.launch.identity import IdentityError
 
@@ -19,8 +19,11 @@ def exit_code(findings: Sequence[Finding], missing: Sequence[int]) -> ExitCode:
     return ExitCode.FINDING if bad else ExitCode.OK
 
 
-def identity_finding(error: IdentityError, host: str, ranks: Sequence[int] = ()) -> Finding:
-    """What ``error``, raised on ``host``, is as a finding."""
-    severity = Severity.FATAL if error.code in _FATAL_IDENTITY else Severity.ERROR
-    evidence = f"on {host}: {error.message} (expected {error.expected})"
-    return Finding(error.code, severity, (evidence,), error.fix or "", ranks=tuple(ranks))
+def identity_finding(error: UsageError, host: str, ranks: Sequence[int] = ()) -> Finding:
+    """What ``error``, raised on ``host`` while a process asked who it is, is as a finding."""
+    code = error.code if isinstance(error, IdentityError) else "IDENTITY_CONFLICT"
+    severity = Severity.FATAL if code in _FATAL_IDENTITY else Severity.ERROR
+    told = f"{error.where}: {error.message}" if error.where else error.message
+    evidence = f"on {host}: {told} (expected {error.expected})"
+    fix = error.fix or "unset the variable: the launcher tells each process who it is"
+    return Finding(code, severity, (evidence,), fix, ranks=tuple(ranks))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from clusterlab.core.errors import UsageError
 from clusterlab.launch.claims import Claim, Environ, torchrun_claim
-from clusterlab.launch.identity import IdentityError, RankIdentity
+from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival, arrive
 
 _INNER = re.compile(
@@ -28,31 +29,33 @@ class Seat:
 
     arrival: Arrival
     program: RankIdentity
-    conflict: IdentityError | None = None
+    conflict: UsageError | None = None
 
 
 def take_seat(environ: Environ, *, timeout_s: float) -> Seat | None:
     """This process's seat; None when no launcher made it a rank.
 
-    Raises IdentityError where not even the outermost launcher tells enough, UsageError for a variable
-    that holds no number.
+    Raises UsageError, an IdentityError among them, where not even the outermost launcher tells enough.
     """
     try:
         arrival = arrive(environ, timeout_s=timeout_s)
-    except IdentityError as error:
+    except UsageError as error:  # a conflict, or a variable that holds no number
         return _outermost(environ, error, timeout_s)
     return None if arrival is None else Seat(arrival, arrival.identity)
 
 
-def _outermost(environ: Environ, conflict: IdentityError, timeout_s: float) -> Seat:
+def _outermost(environ: Environ, conflict: UsageError, timeout_s: float) -> Seat:
     """By the outer launcher alone. Raises ``conflict`` when there is none."""
-    inner = torchrun_claim(environ)
+    try:
+        inner = torchrun_claim(environ)
+    except UsageError:
+        raise conflict from None
     outer = {name: value for name, value in environ.items() if not _INNER.fullmatch(name)}
     if inner is not None:
         outer["CLUSTERLAB_PMIX"] = "off"  # the agent's: its workers must not pass for the agent
     try:
         arrival = arrive(outer, timeout_s=timeout_s)
-    except IdentityError:
+    except UsageError:
         arrival = None
     if arrival is None:
         raise conflict
@@ -61,7 +64,7 @@ def _outermost(environ: Environ, conflict: IdentityError, timeout_s: float) -> S
     return _spawned(replace(arrival, environ=environ), inner, conflict)
 
 
-def _spawned(arrival: Arrival, inner: Claim, conflict: IdentityError) -> Seat:
+def _spawned(arrival: Arrival, inner: Claim, conflict: UsageError) -> Seat:
     """One of the processes that a spawner in each task started, counted over all tasks."""
     task = arrival.identity
     if not (inner.rank and inner.world_size and inner.local_rank and inner.local_world_size):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clusterlab.core.errors import UsageError
 from clusterlab.launch.identity import IdentityError
 from clusterlab.launch.seat import take_seat
 
@@ -34,7 +35,7 @@ def test_exported_ranks_that_contradict_leave_the_launchers_word() -> None:
     seat = take_seat(STEP | {"RANK": "0", "WORLD_SIZE": "1"}, timeout_s=1)
     assert seat is not None
     assert (seat.arrival.identity.rank, seat.arrival.identity.world_size) == (1, 2)
-    assert seat.conflict is not None
+    assert isinstance(seat.conflict, IdentityError)
     assert seat.conflict.code == "IDENTITY_CONFLICT"
     assert seat.arrival.environ["WORLD_SIZE"] == "1"
 
@@ -53,7 +54,7 @@ def test_a_spawner_in_every_task_is_counted_over_all_tasks() -> None:
     }
     seat = take_seat(STEP | inner, timeout_s=1)
     assert seat is not None
-    assert seat.conflict is not None
+    assert isinstance(seat.conflict, IdentityError)
     assert seat.conflict.code == "LAUNCHER_NESTED"
     mine = seat.arrival.identity
     assert (mine.rank, mine.world_size, mine.local_rank, mine.local_world_size) == (7, 8, 7, 8)
@@ -64,3 +65,15 @@ def test_a_spawner_in_every_task_is_counted_over_all_tasks() -> None:
 def test_a_rank_that_nobody_completes_stays_an_error() -> None:
     with pytest.raises(IdentityError, match="cannot be learned"):
         take_seat({"RANK": "1"}, timeout_s=1)
+
+
+def test_a_rank_variable_that_is_no_number_leaves_the_launchers_word() -> None:
+    seat = take_seat(STEP | {"RANK": "1", "WORLD_SIZE": "1(x2)"}, timeout_s=1)
+    assert seat is not None
+    assert seat.arrival.identity.world_size == 2
+    assert "1(x2)" in str(seat.conflict)
+
+
+def test_a_rank_variable_that_is_no_number_is_bad_input_without_a_launcher() -> None:
+    with pytest.raises(UsageError, match="RANK: 'one'"):
+        take_seat({"RANK": "one", "WORLD_SIZE": "2"}, timeout_s=1)
