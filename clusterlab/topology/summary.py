@@ -11,6 +11,7 @@ from clusterlab.topology.capacity import Side, SwitchCapacity, switch_capacities
 from clusterlab.topology.checks.nic_distance import DISTANCES, nearest_nics
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults, total
+from clusterlab.topology.host_groups import host_groups, is_host_group
 from clusterlab.topology.parts import DEVICE_KINDS, ROLES, SWITCH_KINDS, DeviceKind, Link
 from clusterlab.topology.repeated import Repeated
 from clusterlab.topology.shapes import HostShape, counted_links, host_shapes, of_kind
@@ -28,7 +29,8 @@ def summary(fabric: Fabric) -> dict[str, Any]:
     ``tiers`` of switches from the leaves up, by role, with the cables to what stands below;
     ``oversubscription`` of the leaves (down : up); ``bisection_GBps_at_most``: half of what the narrowest
     tier passes up, which is the bisection of a regular Clos and a bound on any other; ``per_gpu``: what
-    most GPUs have, null where nothing tells which NICs serve them; ``down``: hosts, devices and
+    most GPUs have, null where nothing tells which NICs serve them; ``host_groups``: Slurm's blocks, rings
+    and tori by kind, which count as no device and no link; ``down``: hosts, devices and
     connections that are down or degraded. What is wrong with a fabric is for ``checks``.
     """
     return {
@@ -44,6 +46,7 @@ def summary(fabric: Fabric) -> dict[str, Any]:
         "links": _links(fabric),
         "rails": _numbers(fabric, "rail"),
         "planes": _numbers(fabric, "plane"),
+        "host_groups": dict(Counter(group.kind for group in host_groups(fabric))),
         "tiers": _tiers(fabric),
         "oversubscription": _oversubscription(fabric),
         "bisection_GBps_at_most": _bisection(fabric),
@@ -54,7 +57,7 @@ def summary(fabric: Fabric) -> dict[str, Any]:
 
 def device_counts(fabric: Fabric) -> dict[str, int]:
     """How many devices of each kind, without making those of equal hosts."""
-    kinds: Counter[str] = Counter(d.kind for d in fabric.single_devices)
+    kinds: Counter[str] = Counter(d.kind for d in fabric.single_devices if not is_host_group(d))
     for group in fabric.equal_hosts:
         for d in group.items:
             kinds[d.kind] += len(group.hosts)
@@ -75,7 +78,10 @@ def host_roles(fabric: Fabric) -> dict[str, int]:
 def _links(fabric: Fabric) -> list[dict[str, Any]]:
     cables: Counter[tuple[str, float | None, float | None]] = Counter()
     seen: Counter[tuple[str, str, str, str, float | None, float | None]] = Counter()
+    groups = {group.name for group in host_groups(fabric)}
     for link, times, host in counted_links(fabric):
+        if link.src in groups or link.dst in groups:
+            continue
         kind = (link.link_class, link.GBps, link.wire_GBps)
         seen[host, link.src, link.dst, *kind] += link.multiplicity
         # The way back of a cable that was counted on its way out adds nothing.

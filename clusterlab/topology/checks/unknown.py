@@ -8,6 +8,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.evidence import bounded
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import connection_name
+from clusterlab.topology.host_groups import host_groups
 from clusterlab.topology.shapes import counted_links
 
 
@@ -17,8 +18,9 @@ def unknown(fabric: Fabric) -> list[Finding]:
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     example: dict[tuple[str, str, str], str] = {}
+    groups = {group.name for group in host_groups(fabric)}  # joined to hosts by no cable
     for link, times, host in counted_links(fabric):
-        if link.GBps is not None:
+        if link.GBps is not None or link.src in groups or link.dst in groups:
             continue
         ends = [f"{host}/{end}" if host else end for end in (link.src, link.dst)]
         kinds = sorted(fabric.device(end).kind for end in ends)

@@ -14,6 +14,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import compress_hostlist, fold_hosts
 from clusterlab.topology.exporting.network_groups import Network, network_of, scale_up_domains
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.host_groups import HostGroup, host_groups
 
 _GROUP_NAMES = ("su", "spine", "core")
 _SHOWN = 12
@@ -71,8 +72,9 @@ def slurm_tree(fabric: Fabric) -> str:
 def slurm_block(fabric: Fabric, block_sizes: Sequence[int] | None = None) -> str:
     """topology.conf for ``TopologyPlugin=topology/block`` (Slurm 23.11 and later).
 
-    A block is a scale-up domain of several hosts (NVL72), else a group of hosts on the same leaves.
-    ``block_sizes`` default to the smallest block and its doublings up to all of them. Raises UsageError.
+    Blocks that the fabric was imported with come back as they were, with their sizes. Else a block is a
+    scale-up domain of several hosts (NVL72), else a group of hosts on the same leaves. ``block_sizes``
+    default to the smallest block and its doublings up to all of them. Raises UsageError.
     """
     blocks, sizes = _blocks(fabric, block_sizes)
     placed = {node for _, nodes in blocks for node in nodes}
@@ -107,10 +109,9 @@ def slurm_yaml(
 
 
 def _kinds(fabric: Fabric) -> tuple[str, ...]:
-    """Both; only blocks for hosts that have a scale-up domain but no network."""
-    if not network_of(fabric).tiers and any(len(d) > 1 for d in scale_up_domains(fabric)):
-        return ("block",)
-    return YAML_KINDS
+    """Both; only blocks for hosts that have a scale-up domain, or blocks of Slurm's, but no network."""
+    together = any(len(d) > 1 for d in scale_up_domains(fabric)) or _own_blocks(fabric)
+    return ("block",) if together and not network_of(fabric).tiers else YAML_KINDS
 
 
 def _yaml_tree(fabric: Fabric) -> Iterator[str]:
@@ -146,10 +147,12 @@ def _quoted(word: str) -> str:
 def _network(fabric: Fabric) -> Network:
     network = network_of(fabric)
     if not network.tiers:
+        kinds = _group_kinds(fabric)
         raise UsageError(
-            "no host hangs on a network switch",
+            "no host hangs on a network switch" + (f", hosts are in {kinds}" if kinds else ""),
             where=f"fabric {fabric.name}",
             expected="hosts on leaf switches: Slurm's tree is made of them",
+            fix="export blocks with --to slurm-block" if "blocks" in kinds else None,
         )
     _check_hosts(fabric)
     return network
@@ -275,18 +278,42 @@ def _blocks(
 ) -> tuple[list[tuple[str, tuple[str, ...]]], tuple[int, ...]]:
     """(name, nodes) of each block, and the sizes."""
     _check_hosts(fabric)
+    own = _own_blocks(fabric)
+    if own:
+        names = _Names()
+        found = [(names.give(group.name, group.name), group.hosts) for group in own]
+        as_read = own[0].sizes if block_sizes is None else ()
+        return found, as_read or _sizes(found, block_sizes)
     network = network_of(fabric)
     domains = [hosts for hosts in scale_up_domains(fabric) if len(hosts) > 1]
     if not domains:
         domains = [group.hosts for group in network.tiers[0]] if network.tiers else []
     if not domains:
+        kinds = _group_kinds(fabric)
         raise UsageError(
-            "neither a scale-up domain of several hosts nor hosts on common leaves",
+            f"hosts are in {kinds}, which are no blocks"
+            if kinds
+            else "neither a scale-up domain of several hosts nor hosts on common leaves",
             where=f"fabric {fabric.name}",
             expected="hosts that belong together",
+            fix="keep Slurm's own file: its rings and tori are read, not written"
+            if kinds
+            else None,
         )
     blocks = [(f"block{i + 1}", hosts) for i, hosts in enumerate(domains)]
     return blocks, _sizes(blocks, block_sizes)
+
+
+def _own_blocks(fabric: Fabric) -> list[HostGroup]:
+    return [group for group in host_groups(fabric) if group.kind == "block" and group.hosts]
+
+
+def _group_kinds(fabric: Fabric) -> str:
+    """``blocks``, ``rings and tori``: what groups of hosts the fabric has."""
+    return " and ".join(
+        f"{kind}s" if kind != "torus" else "tori"
+        for kind in dict.fromkeys(group.kind for group in host_groups(fabric))
+    )
 
 
 def _sizes(

@@ -10,7 +10,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.fabric import Fabric, device_at_host, link_at_host
 from clusterlab.topology.importing.stamp import local_node
-from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 from clusterlab.topology.repeated import Group, Repeated
 
 _SHOWN = 8
@@ -45,7 +45,8 @@ def _under(placement: Fabric) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for host in placement.of_kind("host"):
         for link in placement.links_from(host.name):
-            found[link.dst].append(host.name)
+            if placement.device(link.dst).kind in SWITCH_KINDS:
+                found[link.dst].append(host.name)
     return found
 
 

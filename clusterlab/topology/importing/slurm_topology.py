@@ -1,13 +1,13 @@
 """Slurm's topology.conf and topology.yaml as a fabric of hosts and switches.
 
-Slurm knows nodes by name and which switch stands above which. A block or ring is a locality, not hardware:
-it stays in ``facts``.
+Slurm knows nodes by name and which switch stands above which. A block, ring or torus is a locality, not
+hardware: it is kept as a group of hosts (``host_groups``) and in ``facts``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -20,7 +20,9 @@ from clusterlab.formats.slurm_topology import (
     template_line,
 )
 from clusterlab.formats.slurm_topology_yaml import parse_slurm_topology_yaml
+from clusterlab.formats.switch_tree import Locality
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.host_groups import GroupKind, group_device
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.switch_tree import aliases, assemble_tree, localities
 from clusterlab.topology.parts import Device, Link
@@ -83,6 +85,13 @@ def _assemble(found: Sequence[SlurmTopology], text: str, file: str) -> Imported:
         )
         devices |= {d.name: d for d in tree.devices if d.name not in devices}
         links |= {(link.src, link.dst): link for link in tree.links}
+        for group, members in _groups(topology, devices, several=len(found) > 1):
+            devices[group.name] = group
+            links |= {
+                ends: Link(*ends, "network", None)
+                for host in members
+                for ends in ((host, group.name), (group.name, host))
+            }
         findings += [*topology.findings, *tree.findings, *_blocks(topology, file)]
         findings += _rings(topology, file)
     hosts = [d for d in devices.values() if d.kind == "host"]
@@ -101,6 +110,25 @@ def _assemble(found: Sequence[SlurmTopology], text: str, file: str) -> Imported:
 def _grouped_hosts(topology: SlurmTopology) -> Iterable[str]:
     for group in (*topology.blocks, *topology.rings, *topology.toruses):
         yield from group.nodes
+
+
+def _groups(
+    topology: SlurmTopology, taken: Mapping[str, Device], *, several: bool
+) -> Iterable[tuple[Device, tuple[str, ...]]]:
+    """Each block, ring and torus as a device, under a name of its own, with its hosts."""
+    kinds: tuple[tuple[GroupKind, Sequence[Locality]], ...] = (
+        ("block", topology.blocks),
+        ("ring", topology.rings),
+        ("torus", topology.toruses),
+    )
+    for kind, groups in kinds:
+        for group in groups:
+            name = f"{topology.name}/{group.name}" if several else group.name
+            if name in taken:
+                name = f"{kind}:{name}"
+            if name not in taken:  # a name that a broken file has twice
+                sizes = topology.block_sizes if kind == "block" else ()
+                yield group_device(name, kind, sizes), group.nodes
 
 
 def _describe(found: Sequence[SlurmTopology]) -> str:

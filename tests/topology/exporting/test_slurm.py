@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from clusterlab.core.errors import UsageError
-from clusterlab.topology.design.load import list_designs, load_fabric
+from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric
+from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.exporting.network_groups import network_of
 from clusterlab.topology.exporting.slurm import slurm_block, slurm_tree, slurm_yaml
 from clusterlab.topology.fabric import Fabric
@@ -35,6 +36,32 @@ def test_a_rail_fabric_is_its_scalable_units() -> None:
         "SwitchName=spine1 Switches=su[1-2]",
     ]
     assert "# su1 is leaf0, leaf1: every node hangs on all of them" in lines
+
+
+BLOCKS = "BlockName={} Nodes=n[1-4]\nBlockName=r2 Nodes=n[5-9]\nBlockSizes={}\n"
+
+
+@pytest.mark.parametrize("sizes", ["2", "4,8", "4,16", "30,120", "3,9"])
+def test_blocks_of_a_saved_import_come_back_as_they_were(sizes: str) -> None:
+    """Sizes that Slurm would refuse come back too: the import tells of them."""
+    text = BLOCKS.format("rack-1", sizes)
+    saved = fabric_to_yaml(back(text).fabric)
+    fabric = fabric_from_yaml(saved, file="blk.yaml", default_name="blk")
+    lines = [line for line in slurm_block(fabric).splitlines() if not line.startswith("#")]
+    assert lines == text.splitlines()
+    again = back(slurm_yaml(fabric))
+    assert again.facts["block_nodes"] == back(text).facts["block_nodes"]
+    assert again.facts["block_sizes"] == back(text).facts["block_sizes"]
+    assert slurm_block(fabric, [2, 4]).splitlines()[-1] == "BlockSizes=2,4"
+
+
+def test_blocks_are_no_switches_and_rings_no_blocks() -> None:
+    with pytest.raises(UsageError, match=r"hosts are in blocks.*--to slurm-block"):
+        slurm_tree(back(BLOCKS.format("r1", "4")).fabric)
+    rings = back("RingName=r1 Nodes=n[1-4]\nRingName=r2 Nodes=n[5-9]\n").fabric
+    for write in (slurm_block, slurm_yaml):
+        with pytest.raises(UsageError, match="hosts are in rings"):
+            write(rings)
 
 
 @given(trees())

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.findings import Severity
+from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.host_groups import host_groups
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
 from clusterlab.topology.importing.slurm_topology import read_slurm_topology
+from clusterlab.topology.summary import summary
 from tests.support import shared_dir
 
 
@@ -102,12 +105,32 @@ def test_blocks_and_rings_are_localities_in_facts() -> None:
         "# r1=nvl-1\nBlockName=r1 Nodes=n[1-2]\nBlockName=r2 Nodes=n[3-4]\nBlockSizes=2,4\n"
         "RingName=x Nodes=m[1-3]\n"
     )
-    assert set(kinds(found).values()) == {"host"}
+    assert kinds(found) == {
+        **dict.fromkeys(["n1", "n2", "n3", "n4", "m1", "m2", "m3"], "host"),
+        **dict.fromkeys(["r1", "r2", "x"], "external"),
+    }
+    assert [(g.name, g.kind, g.hosts, g.sizes) for g in host_groups(found.fabric)] == [
+        ("r1", "block", ("n1", "n2"), (2, 4)),
+        ("r2", "block", ("n3", "n4"), (2, 4)),
+        ("x", "ring", ("m1", "m2", "m3"), ()),
+    ]
+    counted = summary(found.fabric)
+    assert (counted["hosts"], counted["host_groups"]) == (7, {"block": 2, "ring": 1})
+    assert (counted["devices"], counted["links"], counted["tiers"]) == ({"host": 7}, [], [])
+    assert check(found.fabric) == []
     assert found.facts["blocks"] == 2
     assert found.facts["rings"] == 1
     assert found.facts["block_sizes"] == [2, 4]
     assert found.facts["block_nodes"] == {"r1": "n[1-2]", "r2": "n[3-4]"}
     assert found.facts["block_aliases"] == {"r1": "nvl-1"}
+
+
+def test_a_group_called_as_something_else_stays_apart() -> None:
+    found = read("BlockName=n1 Nodes=n[1-2]\nBlockSizes=2\n")
+    assert kinds(found) == {"n1": "host", "n2": "host", "block:n1": "external"}
+    blocks = "  block:\n    block_sizes: [1]\n    blocks:\n    - {block: b, nodes: 'n[1-2]'}\n"
+    found = read(f"- topology: a\n{blocks}- topology: c\n{blocks}")
+    assert [g.name for g in host_groups(found.fabric)] == ["a/b", "c/b"]
 
 
 def test_topologies_of_one_yaml_file_keep_their_switches_apart() -> None:
