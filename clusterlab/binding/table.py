@@ -124,8 +124,9 @@ def _gpu(scene: Scene, rank: RankRecord) -> str:
     device = scene.device(rank)
     if device is not None:
         return device.key
+    node = scene.node(rank)
     if rank.visible is None:
-        return "?"
+        return "-" if node is not None and not node.gpus else "?"
     return "none" if rank.selected_device is not None or not rank.visible else "-"
 
 

@@ -60,11 +60,6 @@ BROKEN = {
         ("-N1", "--ntasks-per-node=4", "--gpus-per-node=2", *PACKED),
         [2, 3],
     ),
-    "gpu-bind=closest": Layout(
-        "GPU_BIND_CLOSEST_MULTI",
-        ("-N1", "--ntasks-per-node=8", "--gpus-per-node=8", "-c2", "--gpu-bind=closest"),
-        list(range(8)),
-    ),
     "gpu-bind=none of this Slurm": Layout(
         "CVD_UNSET", (*TWO_BY_TWO, "--gpu-bind=none"), [0, 1, 2, 3]
     ),
@@ -134,6 +129,13 @@ BROKEN = {
 }  # fmt: skip
 
 
+CLOSEST = Layout(
+    "GPU_BIND_CLOSEST_MULTI",
+    ("-N1", "--ntasks-per-node=8", "--gpus-per-node=8", "-c2", "--gpu-bind=closest"),
+    list(range(8)),
+)
+
+
 def start(lab: Lab, layout: Layout, *words: str) -> subprocess.CompletedProcess[str]:
     """The doctor under srun. ``doctor_module`` is for launchers that start Python modules."""
     options = " ".join(["doctor", "--json", "--deadline", "30", *words])
@@ -168,7 +170,6 @@ def test_a_broken_layout_is_named(lab: Lab, name: str) -> None:
 @pytest.mark.parametrize(
     ("srun", "task"),
     [
-        (WHOLE, "exec {doctor}"),
         ((*TWO_BY_TWO, "--gpus-per-task=1"), "exec {doctor}"),
         ((*TWO_BY_TWO, "--gpu-bind=map_gpu:1,0"), "exec {doctor}"),
         ((*FOUR, "--gpu-bind=mask_gpu:0x1,0x2,0x4,0x8"), "exec {doctor}"),
@@ -178,7 +179,7 @@ def test_a_broken_layout_is_named(lab: Lab, name: str) -> None:
             " --master-addr=n0 --master-port=29571 -m {doctor_module}",
         ),
     ],
-    ids=["32 ranks share masks", "a GPU per task", "permuted", "masks", "torchrun per node"],
+    ids=["a GPU per task", "permuted", "masks", "torchrun per node"],
 )
 def test_a_healthy_layout_is_silent(lab: Lab, srun: tuple[str, ...], task: str) -> None:
     done = start(lab, Layout("", srun, [], task))
@@ -186,7 +187,9 @@ def test_a_healthy_layout_is_silent(lab: Lab, srun: tuple[str, ...], task: str) 
     assert alarms(found(done)) == []
 
 
-def test_the_table_of_32_ranks_names_host_gpu_numa_and_cores(lab: Lab, tmp_path: Path) -> None:
+def test_32_healthy_ranks_are_silent_and_the_table_names_host_gpu_numa_and_cores(
+    lab: Lab, tmp_path: Path
+) -> None:
     bundle = tmp_path / "bundle"
     options = ["doctor", "--bundle", str(bundle)]
     done = run(lab, ["srun", "--mpi=pmix", *WHOLE, DOCTOR, *options], timeout_s=120)
@@ -204,9 +207,9 @@ def test_the_table_of_32_ranks_names_host_gpu_numa_and_cores(lab: Lab, tmp_path:
     assert again.stdout == done.stdout
 
 
-def test_a_bundle_gives_the_same_findings_offline(lab: Lab, tmp_path: Path) -> None:
-    layout = BROKEN["gpu-bind=closest"]
-    live = found(start(lab, layout, "--bundle", str(tmp_path)))
+def test_gpu_bind_closest_is_named_live_and_from_the_bundle(lab: Lab, tmp_path: Path) -> None:
+    live = found(start(lab, CLOSEST, "--bundle", str(tmp_path)))
+    assert {f["code"]: f["ranks"] for f in live["findings"]}[CLOSEST.code] == CLOSEST.ranks
     again = subprocess.run(
         [DOCTOR, "doctor", str(tmp_path), "--json"], capture_output=True, text=True, check=False,
         timeout=60,
