@@ -53,14 +53,16 @@ def break_it(
     from clusterlab.cli.topo_text import damage_text, repair_text
     from clusterlab.topology.failures.breaking import break_fabric, broken_yaml
     from clusterlab.topology.failures.damage import damage
-    from clusterlab.topology.opening import open_fabric
+    from clusterlab.topology.opening import files_behind, open_fabric
 
     whole = open_fabric(fabric)
     broken = break_fabric(whole, what)
     if output is not None:
         from clusterlab.cli.output import write_output
 
-        write_output(output, broken_yaml(_base(fabric), whole.digest, what))
+        write_output(
+            output, broken_yaml(_base(fabric), whole.digest, what), sources=files_behind(fabric)
+        )
     lost = damage(whole, broken)
     repair = None if policy is None else _repair(whole, broken, policy, pairs)
     if as_json:

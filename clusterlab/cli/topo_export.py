@@ -45,7 +45,7 @@ def export(
 ) -> None:
     """Write a fabric for NCCL, Slurm, ASTRA-sim, InfraGraph or Graphviz."""
     from clusterlab.topology.exporting.registry import export_as
-    from clusterlab.topology.opening import open_fabric
+    from clusterlab.topology.opening import files_behind, open_fabric
 
     text = export_as(target.value, open_fabric(fabric), host=host)
     if output is None:
@@ -53,7 +53,7 @@ def export(
         return
     from clusterlab.cli.output import write_output
 
-    write_output(output, text)
+    write_output(output, text, sources=files_behind(fabric))
 
 
 def add(topo: typer.Typer) -> None:

@@ -57,7 +57,7 @@ def import_files(
         typer.echo(f"clusterlab: {refusal}", err=True)
         return ExitCode.USAGE
     if output is not None:
-        write_output(output, fabric_to_yaml(imported.fabric))
+        write_output(output, fabric_to_yaml(imported.fabric), sources=files)
     if as_json:
         typer.echo(json.dumps(imported.to_json()))
     else:

@@ -21,7 +21,7 @@ from clusterlab.formats.strict_yaml import Document
 
 MAX_GPUS = 1024
 
-_KNOWN = re.compile(r"(?m)^\s+num_gpus_per_node\s*:")
+_KNOWN = re.compile(r"(?m)^[ \t]+num_gpus_per_node[ \t]*:")
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class LogicalDims:
 
 def recognise(text: str) -> bool:
     """Whether this is one of ASTRA-sim's network files."""
-    if re.search(r'(?m)^\s*"?npus_count"?\s*:|"units-count"\s*:|"logical-dims"\s*:', text):
+    if re.search(r'(?m)^[ \t]*"?npus_count"?[ \t]*:|"units-count"\s*:|"logical-dims"\s*:', text):
         return True
     return _HEADER.match(text) is not None and _LINK.search(text[:200_000]) is not None
 

@@ -26,8 +26,8 @@ from clusterlab.formats.switch_tree import MAX_NODES, Locality, TreeSwitch
 
 MAX_CHARACTERS = 16 << 20
 
-_KNOWN = re.compile(r"(?im)^[ \t]*#?[ \t]*(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=")
-_KNOWN_YAML = re.compile(r"(?m)^\s*-\s+(?:topology:|(?:tree|block|ring|torus3d):\s*$)")
+_KNOWN = re.compile(r"(?im)^[ \t]*(?:#[ \t]*)?(?:SwitchName|BlockName|BlockSizes|RingName)[ \t]*=")
+_KNOWN_YAML = re.compile(r"(?m)^[ \t]*-[ \t]+(?:topology:|(?:tree|block|ring|torus3d):[ \t]*$)")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{|\$\(")
 _PAIR = re.compile(r'([A-Za-z][A-Za-z0-9_]*)\s*=[ \t]*("[^"]*"|(?:[^\s\["=]|\[[^\]\n]*\])*)\s*')
 _ALIAS = re.compile(r"([^\s=]+)=(\S+)|ClusterUUID and CliqueID:\s*(\S+)")

@@ -15,7 +15,6 @@ from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.topology.checks.all_checks import check
 from clusterlab.topology.design.load import (
-    TOP_KEYS,
     fabric_from_yaml,
     is_file,
     load_fabric,
@@ -33,21 +32,15 @@ def open_fabric(name_or_path: str, *, depth: int = 0) -> Fabric:
     if not is_file(name_or_path):
         return load_fabric(name_or_path)
     path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        return _foreign(path)
-    content = read_design(path)
+    content = _own_content(path)
+    if content is None:
+        # Fourteen formats' readers, of which a design needs none.
+        from clusterlab.topology.importing.files import read_files
+
+        return read_files([path]).fabric
     if "base" in _top_keys(content):
         return _broken(read_yaml(content, file=str(path)), path, depth)
-    if _is_own(path):
-        return fabric_from_yaml(content, file=str(path), default_name=path.stem)
-    return _foreign(path)
-
-
-def _foreign(path: Path) -> Fabric:
-    # Fourteen formats' readers, of which a design needs none.
-    from clusterlab.topology.importing.files import read_files
-
-    return read_files([path]).fabric
+    return fabric_from_yaml(content, file=str(path), default_name=path.stem)
 
 
 def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
@@ -56,7 +49,7 @@ def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
     Raises UsageError as ``open_fabric`` does.
     """
     path = Path(name_or_path)
-    if is_file(name_or_path) and not _is_own(path):
+    if is_file(name_or_path) and _own_content(path) is None:
         from clusterlab.topology.importing.files import read_files, with_checks
 
         imported = with_checks(read_files([path]))
@@ -65,12 +58,30 @@ def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
     return fabric, check(fabric)
 
 
-def _is_own(path: Path) -> bool:
-    """Whether a file is a design of ours, broken or whole."""
+def files_behind(name_or_path: str) -> list[Path]:
+    """The files that ``open_fabric`` reads for this name: its own, and the bases of a broken one."""
+    found: list[Path] = []
+    while is_file(name_or_path) and len(found) <= _MAX_BASES:
+        path = Path(name_or_path)
+        found.append(path)
+        content = _own_content(path)
+        if content is None or "base" not in _top_keys(content):
+            break
+        name_or_path = _base_of(read_yaml(content, file=str(path)), path)
+    return found
+
+
+def _own_content(path: Path) -> str | None:
+    """The text of a design of ours, broken or whole; None for another tool's file."""
     if path.suffix not in (".yaml", ".yml"):
-        return False
-    keys = _top_keys(read_design(path))
-    return not keys or bool(keys & {*TOP_KEYS, "base"})
+        return None
+    content = read_design(path)
+    keys = _top_keys(content)
+    if keys & {"base", "hosts", "network"}:
+        return content
+    from clusterlab.topology.importing.registry import IMPORTERS
+
+    return None if any(importer.recognise(content) for importer in IMPORTERS) else content
 
 
 def _top_keys(content: str) -> set[str]:
@@ -79,14 +90,20 @@ def _top_keys(content: str) -> set[str]:
     return {line.partition(":")[0].strip() for line in lines if ":" in line}
 
 
-def _broken(document: Document, path: Path, depth: int) -> Fabric:
-    reject_unknown_keys(document.data, _BROKEN_KEYS, where=document.where())
+def _base_of(document: Document, path: Path) -> str:
+    """The base of a broken fabric: a design's name, or a file beside this one or anywhere."""
     base = text(document, ("base",))
-    if depth >= _MAX_BASES:
-        raise UsageError("bases that lead to each other in a circle", where=document.where("base"))
     beside = path.parent / base
     there = is_file(base) and not Path(base).is_absolute() and beside.is_file()
-    fabric = open_fabric(str(beside) if there else base, depth=depth + 1)
+    return str(beside) if there else base
+
+
+def _broken(document: Document, path: Path, depth: int) -> Fabric:
+    reject_unknown_keys(document.data, _BROKEN_KEYS, where=document.where())
+    base = _base_of(document, path)
+    if depth >= _MAX_BASES:
+        raise UsageError("bases that lead to each other in a circle", where=document.where("base"))
+    fabric = open_fabric(base, depth=depth + 1)
     digest = text(document, ("digest",), default="", may_be_empty=True)
     if digest and fabric.digest and digest != fabric.digest:
         raise UsageError(

@@ -40,6 +40,9 @@ Role = Literal["compute", "storage", "management", "aggregation"]
 
 ROLES: tuple[str, ...] = get_args(Role)
 
+MAX_MULTIPLICITY = 100_000
+"""Parallel links between two devices: more is a slip of the pen."""
+
 END_POINTS: frozenset[str] = frozenset({"gpu", "host", "external"})
 """Kinds that begin or end a path but forward nothing for others."""
 
@@ -145,8 +148,12 @@ def check_link(link: Link, devices: Collection[str], *, where: str) -> None:
         latency_us=link.latency_us,
         where=lambda field: f"{place}: {field}",
     )
-    if link.multiplicity < 1:
-        raise UsageError(f"multiplicity {link.multiplicity}", where=place, expected="at least 1")
+    if not 1 <= link.multiplicity <= MAX_MULTIPLICITY:
+        raise UsageError(
+            f"multiplicity {link.multiplicity}",
+            where=place,
+            expected=f"1 to {MAX_MULTIPLICITY} parallel links",
+        )
     if link.ports and len(link.ports) != link.multiplicity:
         raise UsageError(
             f"{len(link.ports)} ports for {link.multiplicity} cables",

@@ -113,6 +113,12 @@ def _attached(
     names = numbered(list(rail_of), pattern, where)
     if rails is None:
         return {0: [name for name, _ in names]}
+    if rails > len(names):
+        raise UsageError(
+            f"{rails} rails for {len(names)} NICs of a host",
+            where=where,
+            expected="a NIC for every rail",
+        )
     by_rail: dict[int, list[str]] = {}
     for name, digits in names:
         rail = int(digits) if digits else rail_of[name]

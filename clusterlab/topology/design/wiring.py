@@ -34,6 +34,13 @@ def connect(
     by_number: defaultdict[str | None, list[str]] = defaultdict(list)
     for name, number in targets:
         by_number[number if by_same else None].append(name)
+    count = sum(len(by_number[number if by_same else None]) for _, number in sources)
+    if count > MAX_PAIRS:
+        raise UsageError(
+            f"{from_pattern!r} and {to_pattern!r} make {count} links",
+            where=where_from,
+            expected=f"at most {MAX_PAIRS}",
+        )
     pairs = [
         (a, b) for a, number in sources for b in by_number[number if by_same else None] if a != b
     ]
@@ -46,6 +53,8 @@ def connect(
     return pairs
 
 
+MAX_PAIRS = 4_000_000
+"""Links of one line of wiring: as many as a design may hold one by one."""
 MAX_SPAN = 4096
 _PARTS = re.compile(r"(\*+|\{i\}|\[[0-9]+(?:-[0-9]+)?\])")
 

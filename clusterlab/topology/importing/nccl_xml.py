@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import PurePath
 from typing import Any
 
+from clusterlab.core.errors import UsageError
 from clusterlab.formats import nccl_graph, nccl_xml
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported, NotAFabricError
@@ -21,6 +22,10 @@ from clusterlab.topology.parts import Device
 KIND = "nccl_xml"
 
 
+MAX_GPUS = 576
+"""NCCL_TOPO_MAX_NODES (NCCL's src/graph/topo.h): an NVLink domain of 576 is the largest it takes."""
+
+
 def read_nccl_xml(text: str, *, file: str) -> Imported:
     """The fabric of a topology file. Raises NotAFabricError for a graph file, UsageError for other text.
 
@@ -28,6 +33,11 @@ def read_nccl_xml(text: str, *, file: str) -> Imported:
     """
     if nccl_graph.recognise(text):
         raise _graph_refused(text, file)
+    gpus = text.count("<gpu")
+    if gpus > MAX_GPUS:
+        raise UsageError(
+            f"{gpus} GPUs", where=file, expected=f"at most {MAX_GPUS}, as many as NCCL holds"
+        )
     system = nccl_xml.parse_nccl_xml(text, file=file)
     evidence = Evidence()
     hashes = dict.fromkeys(cpu.host_hash for cpu in system.cpus)
