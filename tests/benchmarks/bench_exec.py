@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_exec.py [--repeat 30]
 
 Each row is run in turn with the others, `--repeat` times; times are ms from start to end of `true` (or of
-what stands there). ``added`` is the median less that of `true`. Twice: with byte code kept, as installed
+what stands there). ``added`` is the median less that of `true`; ``cpu`` the processor time, all processes
+together, which a busy machine changes least. Twice: with byte code kept, as installed
 packages have it; and from a checkout that has none and may write none (PYTHONDONTWRITEBYTECODE).
 Then the output of one command that prints 500 MB, through a tag and without.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -44,24 +46,33 @@ LINE = b"rank 3 waits in ncclCommInitRank for the others, and says so at length 
 PRINTED_BYTES = 500_000_000
 
 
-def started(repeat: int, environment: dict[str, str]) -> dict[str, list[float]]:
-    """Milliseconds of each command, taken in turn."""
-    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+def cpu_ms() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (used.ru_utime + used.ru_stime)
+
+
+def started(repeat: int, environment: dict[str, str]) -> dict[str, list[tuple[float, float]]]:
+    """(elapsed, processor time) of each command in ms, taken in turn."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
     for turn in range(repeat + 1):
         for name, command in COMMANDS.items():
-            start = time.perf_counter()
+            start, used = time.perf_counter(), cpu_ms()
             subprocess.run(command, check=True, capture_output=True, env=environment)
             if turn:  # the first fills caches
-                times[name].append(1e3 * (time.perf_counter() - start))
+                times[name].append((1e3 * (time.perf_counter() - start), cpu_ms() - used))
     return times
 
 
-def show(title: str, times: dict[str, list[float]]) -> None:
-    bare = statistics.median(times["true"])
-    print(f"{title:<44} {'median':>8} {'min':>8} {'added':>8}  ms")
+def show(title: str, times: dict[str, list[tuple[float, float]]]) -> None:
+    bare = statistics.median(elapsed for elapsed, _ in times["true"])
+    print(f"{title:<44} {'median':>8} {'min':>8} {'added':>8} {'cpu':>8}  ms")
     for name, found in times.items():
-        median = statistics.median(found)
-        print(f"{name:<44} {median:8.1f} {min(found):8.1f} {median - bare:8.1f}")
+        elapsed, cpu = ([pair[i] for pair in found] for i in (0, 1))
+        median = statistics.median(elapsed)
+        print(
+            f"{name:<44} {median:8.1f} {min(elapsed):8.1f} {median - bare:8.1f}"
+            f" {statistics.median(cpu):8.1f}"
+        )
 
 
 def throughput() -> None:

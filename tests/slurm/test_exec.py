@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from clusterlab.core.shipped import shipped
@@ -25,7 +26,10 @@ def test_lines_of_both_streams_carry_rank_host_and_gpu(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     tags = [f"[rank {r} n{r // 2} gpu nvidia{r % 2}]" for r in range(4)]
     assert sorted(done.stdout.splitlines()) == [f"{tag} out" for tag in tags]
-    assert sorted(done.stderr.splitlines()) == [f"{tag} err" for tag in tags]
+    said = [
+        line for line in done.stderr.splitlines() if not line.startswith("srun: job ")
+    ]  # queued
+    assert sorted(said) == [f"{tag} err" for tag in tags]
 
 
 def test_the_gpu_is_the_one_the_mask_leaves(lab: Lab) -> None:
@@ -68,29 +72,40 @@ def test_a_rank_that_a_signal_ends_is_reported_as_without_exec(lab: Lab) -> None
     assert said[0][0] == said[1][0]
 
 
-def test_scancel_ends_everything_and_the_command_hears_of_it_once(lab: Lab, tmp_path: Path) -> None:
-    # the trap writes one line for each SIGTERM that arrives
+def test_the_command_hears_of_a_signal_once_and_scancel_ends_everything(
+    lab: Lab, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
     script = tmp_path / "rank.sh"
     script.write_text(
-        "trap 'echo term >> $1.$SLURM_PROCID; sleep 1; exit 0' TERM\n"
-        "touch $1.up.$SLURM_PROCID\nwhile :; do sleep 0.1; done\n"
+        f"trap 'echo usr1 >> {heard}.$SLURM_PROCID' USR1\n"
+        f"touch {heard}.up.$SLURM_PROCID\nwhile :; do sleep 0.1; done\n"
     )
-    heard = tmp_path / "heard"
     job = tmp_path / "job.sh"
-    rank = f"{CLUSTERLAB} exec -- bash {script} {heard}"
-    job.write_text(
-        f"#!/bin/bash\nexport CLUSTERLAB_TEST={heard}\nsrun {' '.join(TWO_BY_TWO)} {rank}\n"
-    )
-    options = ["-N2", "--ntasks-per-node=2", "--gpus-per-node=2", "-o", str(tmp_path / "out")]
+    step = f"srun {' '.join(TWO_BY_TWO)} {CLUSTERLAB} exec -- bash {script}"
+    job.write_text(f"#!/bin/bash\nexport CLUSTERLAB_TEST={heard}\n{step}\n")
+    options = ["-N2", "-wn0,n1", "--ntasks-per-node=2", "--gpus-per-node=2", f"-o{tmp_path}/out"]
     done = run(lab, ["sbatch", *options, str(job)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    job_id = done.stdout.split()[-1]
     up = [tmp_path / f"heard.up.{rank}" for rank in range(4)]
     assert wait_until(lambda: all(p.exists() for p in up), timeout_s=60), done.stdout
     assert len(processes(heard)) >= 4 * 3
-    run(lab, ["scancel", done.stdout.split()[-1]])
+    said = [tmp_path / f"heard.{rank}" for rank in range(4)]
+    for times in (
+        1,
+        2,
+    ):  # to the step alone: a job's SIGTERM reaches the tasks through srun as well
+        run(lab, ["scancel", "--signal=USR1", f"{job_id}.0"])
+        wanted = "usr1\n" * times
+        assert wait_until(
+            lambda wanted=wanted: all(p.exists() and p.read_text() >= wanted for p in said),
+            timeout_s=60,
+        )
+    time.sleep(0.5)  # long enough for a second one to arrive
+    assert [p.read_text() for p in said] == ["usr1\nusr1\n"] * 4
+    run(lab, ["scancel", job_id])
     assert wait_until(lambda: not processes(heard), timeout_s=60), processes(heard)
-    for rank in range(4):
-        assert (tmp_path / f"heard.{rank}").read_text() == "term\n"
 
 
 def test_launch_sh_tags_what_the_rank_prints(lab: Lab) -> None:

@@ -22,7 +22,8 @@ from clusterlab.binding.exec import pump
 NOT_FOUND, NOT_STARTED = 127, 126
 """A shell's and env(1)'s codes for a command that is not there or cannot be started."""
 
-_WITNESS_S = 0.02  # time a sender needs from one process of a group to the next
+_WITNESS_S = 0.2  # time a sender needs from one process of a job to the next, on a busy node
+_GLANCE_S = 0.002
 _ANSWER_MS = 500
 
 # Stopping is the terminal's and the shell's own matter; faults are this process's own.
@@ -234,10 +235,11 @@ class _Relay:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _witnessed(self, number: int) -> bool:
-        if not self._pending(number):
-            time.sleep(_WITNESS_S)
-            if not self._pending(number):
+        end = time.monotonic() + _WITNESS_S
+        while not self._pending(number):
+            if time.monotonic() > end:
                 return False
+            time.sleep(_GLANCE_S)
         self._clear()
         return True
 
