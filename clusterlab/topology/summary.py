@@ -68,11 +68,21 @@ def host_roles(fabric: Fabric) -> dict[str, int]:
     """How many hosts serve what, as far as their GPUs and the roles of their NICs tell."""
     counts: Counter[str] = Counter()
     for shape in host_shapes(fabric):
-        roles = {d.role for d in of_kind(shape.devices, "nic")}
-        computes = "compute" in roles or of_kind(shape.devices, "gpu")
-        other = next((role for role in ("storage", "management") if role in roles), "unknown")
-        counts["compute" if computes else other] += len(shape.hosts)
+        counts[_host_role(shape)] += len(shape.hosts)
     return {role: counts[role] for role in (*ROLES, "unknown") if counts[role]}
+
+
+def compute_hosts(fabric: Fabric) -> set[str]:
+    """The hosts that are known to compute, as ``host_roles`` counts them."""
+    shapes = host_shapes(fabric)
+    return {host for shape in shapes if _host_role(shape) == "compute" for host in shape.hosts}
+
+
+def _host_role(shape: HostShape) -> str:
+    roles = {d.role for d in of_kind(shape.devices, "nic")}
+    if "compute" in roles or of_kind(shape.devices, "gpu"):
+        return "compute"
+    return next((role for role in ("storage", "management") if role in roles), "unknown")
 
 
 def _links(fabric: Fabric) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.topology.drawing.words import GBps_text, plural
@@ -82,15 +82,27 @@ def _added(low: str, high: str, links: list[Link]) -> Bundle:
 
 
 def usual_text(found: Iterable[Bundle]) -> str:
-    """What every line stands for, or the few things that lines stand for."""
-    counts = Counter(bundle.whole_text for bundle in found)
+    """What every line stands for, what each of two kinds of line does, or from what to what they go."""
+    known = list(found)
+    counts = Counter(bundle.whole_text for bundle in known)
     if not counts:
         return ""
-    if len(counts) == 1:
-        return f"each line: {next(iter(counts))}"
-    common = counts.most_common(3)
-    more = f"; {len(counts) - 3} other kinds" if len(counts) > 3 else ""
-    return "; ".join(f"{plural(count, 'line')}: {text}" for text, count in common) + more
+    if len(counts) != 2:
+        return f"each line: {ranged(known)}"
+    return "; ".join(f"{plural(count, 'line')}: {text}" for text, count in counts.most_common())
+
+
+def ranged(found: Sequence[Bundle]) -> str:
+    """``256 cables, 12.3 TB/s``; the extremes where they differ."""
+    counts = sorted({b.cables for b in found})
+    rates = sorted({b.GBps for b in found if b.GBps is not None})
+    first = f"{counts[0]:,} to " if len(counts) > 1 else ""
+    text = f"{first}{plural(counts[-1], 'cable')}"
+    if not rates or any(b.GBps is None for b in found):
+        return f"{text}, {GBps_text(None)}"
+    return f"{text}, {GBps_text(rates[0])}" + (
+        f" to {GBps_text(rates[-1])}" if len(rates) > 1 else ""
+    )
 
 
 def tier_links(fabric: Fabric) -> list[Link]:

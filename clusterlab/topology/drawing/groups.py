@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import natural
+from clusterlab.topology.host_groups import is_host_group
 from clusterlab.topology.parts import Device
 from clusterlab.topology.shapes import host_shapes
+from clusterlab.topology.summary import compute_hosts
 
 _COMPUTE = (None, "compute")
 
@@ -23,7 +25,8 @@ _COMPUTE = (None, "compute")
 class Unit:
     """Hosts and the leaves they share, and the NVSwitches outside the hosts that only they reach.
 
-    ``name`` is the leaves' key in ``Groups.group_of``.
+    ``name`` is the leaves' key in ``Groups.group_of``. ``others`` are those of the hosts, listed last, that
+    are not known to compute where some hosts of the fabric are: the subnet manager's, a login node.
     """
 
     name: str
@@ -31,6 +34,12 @@ class Unit:
     gpus: int
     leaves: tuple[Device, ...]
     scale_up: tuple[Device, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The hosts but the others."""
+        return self.hosts[: len(self.hosts) - len(self.others)]
 
     @property
     def noun(self) -> str:
@@ -93,7 +102,11 @@ def _grouped(fabric: Fabric) -> Groups:
         for host in unit.hosts:
             group_of[host] = hosts_of(unit)
     shown = {*group_of, *(d.name for d in tiers["nvswitch"])}
-    rest = tuple(d for d in fabric.network_devices if d.name not in shown)
+    rest = tuple(
+        d
+        for d in fabric.network_devices
+        if d.name not in shown and d.role != "aggregation" and not is_host_group(d)
+    )
     return Groups(pods, tuple(cores), rest, group_of)
 
 
@@ -143,15 +156,21 @@ def _units(fabric: Fabric, leaves: list[Device]) -> list[Unit]:
         for host in shape.hosts
     }
     roots = [*of_leaf, *([""] if hosts[""] else [])]
-    return [
-        Unit(
-            name=f"unit {i}",
-            hosts=tuple(sorted(hosts[root], key=natural)),
-            gpus=sum(gpus[host] for host in hosts[root]),
-            leaves=tuple(sorted(of_leaf.get(root, ()), key=_place)),
+    known = compute_hosts(fabric)
+    units = []
+    for i, root in enumerate(roots):
+        own = sorted(hosts[root], key=natural)
+        others = tuple(host for host in own if known and host not in known)
+        units.append(
+            Unit(
+                name=f"unit {i}",
+                hosts=(*(host for host in own if host not in set(others)), *others),
+                gpus=sum(gpus[host] for host in own),
+                leaves=tuple(sorted(of_leaf.get(root, ()), key=_place)),
+                others=others,
+            )
         )
-        for i, root in enumerate(roots)
-    ]
+    return units
 
 
 def _place(leaf: Device) -> tuple[object, ...]:

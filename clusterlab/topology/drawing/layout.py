@@ -7,6 +7,7 @@ things are shown once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -27,9 +28,11 @@ from clusterlab.topology.drawing.marks import (
 from clusterlab.topology.drawing.pods_panel import pod_panel
 from clusterlab.topology.drawing.rails_panel import fits, of_unit, rails_panel, whole
 from clusterlab.topology.drawing.rows import fault_counts
+from clusterlab.topology.drawing.wiring_faults import wiring_faults
 from clusterlab.topology.drawing.words import GBps_text, cables, plural, whole_GBps
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults
+from clusterlab.topology.host_groups import host_groups
 from clusterlab.topology.parts import SWITCH_KINDS
 from clusterlab.topology.shapes import HostShape, host_shapes
 from clusterlab.topology.summary import device_counts
@@ -41,6 +44,8 @@ _MARGIN = 24.0
 _TEXT_WIDTH = 1100.0
 _MOST_ALIKE = 2
 """Of pods, units and kinds of host with faults, and of kinds of host without; more are only counted."""
+
+_MOST_LINES = 24
 
 _KIND_NAMES = {
     "gpu": "GPU",
@@ -59,14 +64,22 @@ _KIND_NAMES = {
 def picture(fabric: Fabric) -> tuple[Panel, str]:
     """The whole picture, and its text alternative."""
     faults = [f"{f.code.replace('_', ' ')}: {line}" for f in down(fabric) for line in f.evidence]
+    wiring = wiring_faults(fabric).lines
     panels = [
         _header(fabric),
         *_network(fabric),
         *_insides(fabric),
         *_fault_list(faults),
+        *_wiring_list(wiring),
     ]
-    words = [fabric.description, _counts(fabric), *(faults or ["Nothing is down."])]
+    words = [_sentence(fabric.description), _sentence(_counts(fabric))]
+    words += [_sentence(fault) for fault in faults] or ["Nothing is down."]
+    words += ["Found in the cabling:", *map(_sentence, wiring)] if wiring else []
     return stacked(panels, gap=_GAP, margin=_MARGIN), " ".join(w for w in words if w)
+
+
+def _sentence(text: str) -> str:
+    return f"{text.rstrip('.')}." if text else ""
 
 
 def _header(fabric: Fabric) -> Panel:
@@ -82,7 +95,12 @@ def _header(fabric: Fabric) -> Panel:
 def _counts(fabric: Fabric) -> str:
     """``31 nodes, 248 GPUs, 8 leaves, …``."""
     counts = device_counts(fabric)
-    shown = [plural(counts[kind], name) for kind, name in _KIND_NAMES.items() if kind in counts]
+    inner = sum(d.role == "aggregation" for d in fabric.network_devices if d.kind == "nic")
+    counts["nic"] = counts.get("nic", 0) - inner
+    shown = [plural(counts[kind], name) for kind, name in _KIND_NAMES.items() if counts.get(kind)]
+    shown += [plural(inner, "aggregation node")] if inner else []
+    groups = Counter(group.kind for group in host_groups(fabric))
+    shown += [plural(count, kind) for kind, count in groups.items()]
     return (
         ", ".join([plural(len(fabric.hosts), "node"), *shown]) if fabric.hosts else ", ".join(shown)
     )
@@ -100,8 +118,8 @@ def _network(fabric: Fabric) -> Iterator[Panel]:
     if not switches and len(fabric.hosts) < 2:
         return
     if fits(part):
-        gpus = {len(fabric.on_host(host, "gpu")) for host in fabric.hosts}
-        each = f" x {plural(gpus.pop(), 'GPU')}" if len(gpus) == 1 and gpus != {0} else ""
+        gpus = {len(fabric.on_host(host, "gpu")) for host in fabric.hosts} - {0}
+        each = f" x {plural(gpus.pop(), 'GPU')}" if len(gpus) == 1 else ""
         title = f"Network of {plural(len(fabric.hosts), 'node')}{each}"
         yield _titled(title if fabric.hosts else "Network", rails_panel(fabric, part))
         return
@@ -110,11 +128,14 @@ def _network(fabric: Fabric) -> Iterator[Panel]:
     if groups.cores:
         yield _titled("Cores and pods", cores_panel(fabric))
     pods = [pod for pod in groups.pods if pod.units]
-    for pod, many in _chosen(pods, [counts[p.name] for p in pods]):
+    for pod, many in _chosen(pods, [(0, counts[p.name]) for p in pods]):
         title = f"Inside {pod.name}{many}" if len(pods) > 1 else "Network"
         yield _titled(title, pod_panel(fabric, pod))
     units = [u for pod in groups.pods for u in pod.units if len(u.hosts) > 2 and fits(of_unit(u))]
-    for unit, many in _chosen(units, [counts[u.name] for u in units]):
+    faults = wiring_faults(fabric)
+    # A leaf that is not there or crossed cables are no mere loss of uplinks.
+    weights = [(faults.errors(leaf.name for leaf in u.leaves), counts[u.name]) for u in units]
+    for unit, many in _chosen(units, weights):
         yield _titled(f"Inside {unit.name}{many}", rails_panel(fabric, of_unit(unit)))
     if groups.rest:
         names = ", ".join(d.name for d in groups.rest[:8])
@@ -122,9 +143,10 @@ def _network(fabric: Fabric) -> Iterator[Panel]:
         yield lines_of_text([f"Not drawn: {names}{more}."], css="soft", width=_TEXT_WIDTH)
 
 
-def _chosen(items: Sequence[T], faults: Sequence[int]) -> Iterator[tuple[T, str]]:
-    """Those with faults, or the first where none has; and what to say of how many there are."""
-    hurt = [item for item, count in zip(items, faults, strict=True) if count]
+def _chosen(items: Sequence[T], faults: Sequence[tuple[int, int]]) -> Iterator[tuple[T, str]]:
+    """Those with most (errors, faults), or the first where none has; and what to say of how many."""
+    ordered = sorted(zip(items, faults, strict=True), key=lambda pair: pair[1], reverse=True)
+    hurt = [item for item, (_, count) in ordered if count]
     many = f", one of {len(items):,}" if len(items) > 1 else ""
     if items and not hurt:
         yield items[0], many
@@ -175,6 +197,25 @@ def _outside(fabric: Fabric, shape: HostShape) -> list[str]:
                     f"{GBps_text(whole_GBps(links))}"
                 )
     return list(dict.fromkeys(lines))
+
+
+def _wiring_list(lines: Sequence[str]) -> Iterator[Panel]:
+    """What is missing or cross-wired, in words, and how it is drawn."""
+    if not lines:
+        return
+    says = "red, dotted: cables or a leaf missing beside the others; a ringed dot: a cable on another rail"
+    key = Panel(
+        _TEXT_WIDTH,
+        LINE_PX + 4,
+        (
+            Stroke(0, 9, 30, 9, "fault", 1.4, "2 4"),
+            Text(40, 13, says, "label", "start"),
+        ),
+    )
+    more = len(lines) - _MOST_LINES
+    shown = [*lines[:_MOST_LINES], *([f"… and {more} more: topo check"] if more > 0 else [])]
+    listed = lines_of_text(shown, css="bad", width=_TEXT_WIDTH)
+    yield _titled("Found in the cabling", stacked([key, listed], gap=2, margin=0))
 
 
 def _fault_list(faults: Sequence[str]) -> Iterator[Panel]:

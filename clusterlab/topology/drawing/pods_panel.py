@@ -5,9 +5,9 @@ Equal healthy boxes are folded into one where there are many; what has a fault a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
-from clusterlab.topology.drawing.bundles import Bundle, bundles, tier_links
+from clusterlab.topology.drawing.bundles import bundles, ranged, tier_links
 from clusterlab.topology.drawing.groups import Groups, Pod, Unit, hosts_of
 from clusterlab.topology.drawing.marks import (
     SMALL_PX,
@@ -30,7 +30,8 @@ from clusterlab.topology.drawing.rows import (
 )
 from clusterlab.topology.drawing.style import rail_css
 from clusterlab.topology.drawing.tiers import boxed, captioned, first_fitting
-from clusterlab.topology.drawing.words import GBps_text, plural
+from clusterlab.topology.drawing.wiring_faults import wiring_faults
+from clusterlab.topology.drawing.words import plural
 from clusterlab.topology.fabric import Fabric
 
 
@@ -56,6 +57,12 @@ class _PodDrawing(Rows):
         self.spine_folds = folded(list(self.spines), self.spine_alike, most=MAX_BOXES)
         key = {m: f.key for f in (*self.unit_folds, *self.spine_folds) for m in f.members}
         self.found = bundles(links, {d: key[g] for d, g in group_of.items() if g in key})
+        self.wiring = wiring_faults(fabric)
+        for shortage in self.wiring.shortages.values():
+            for short in shortage.short:
+                ends = [key.get(group_of.get(name, "")) for name in (shortage.switch, short.upper)]
+                if ends[0] and ends[1]:
+                    self.lost[ends[0], ends[1]] += short.expected - short.found
 
     def unit_alike(self, name: str) -> Hashable:
         if self.faults[name]:
@@ -87,7 +94,7 @@ class _PodDrawing(Rows):
         found = [
             b for unit in self.units.values() if (b := self.single.get((hosts_of(unit), unit.name)))
         ]
-        says = f"nodes to leaves of a {self.noun}: {_ranged(found)}" if found else ""
+        says = f"nodes to leaves of a {self.noun}: {ranged(found)}" if found else ""
         return captioned(self.layers, says, 0, y, LABELS - 14)
 
     def unit_row(self, y: float) -> tuple[dict[str, tuple[float, float]], float]:
@@ -124,8 +131,12 @@ class _PodDrawing(Rows):
             gone = leaf.name in self.down
             text = "" if gone or leaf.rail is None else f"r{leaf.rail}"
             text = first_fitting([text], step - 10)
-            css = "switch down" if gone else "switch"
-            self.layers.boxes.append(Box(left, y, step - 2, 20, css, leaf.name))
+            shortage = self.wiring.shortages.get(leaf.name)
+            css = "switch down" if gone or shortage else "switch"
+            about = (
+                f"{leaf.name}: {shortage.found} of {shortage.expected} uplinks" if shortage else ""
+            )
+            self.layers.boxes.append(Box(left, y, step - 2, 20, css, about or leaf.name))
             if text:
                 self.layers.boxes.append(_centred(left + step / 2 - 1, y + 13, text, "soft"))
             if gone:
@@ -145,15 +156,20 @@ class _PodDrawing(Rows):
         lines = [(name, "label bold")]
         if unit.leaves:
             lines.append((plural(len(unit.leaves), "leaf"), "label"))
-        each, left = divmod(unit.gpus, len(unit.hosts) or 1)
+        each, left = divmod(unit.gpus, len(unit.nodes) or 1)
         gpus = f" x {plural(each, 'GPU')}" if each and not left else ""
-        lines.append((f"{plural(len(unit.hosts), 'node')}{gpus}", "label"))
-        if len(fold.members) == 1 and len(unit.hosts) > 1:
-            lines.append((f"{unit.hosts[0]} … {unit.hosts[-1]}", "soft"))
+        lines.append((f"{plural(len(unit.nodes), 'node')}{gpus}", "label"))
+        if len(fold.members) == 1 and len(unit.nodes) > 1:
+            lines.append((f"{unit.nodes[0]} … {unit.nodes[-1]}", "soft"))
+        if unit.others:
+            lines.append((plural(len(unit.others), "other host"), "soft"))
         if unit.scale_up:
             lines.append((plural(len(unit.scale_up), "NVSwitch"), "label"))
         if faults:
             lines.append((plural(faults, "fault"), "bad bold"))
+        own = [leaf.name for leaf in unit.leaves]
+        if len(fold.members) == 1:
+            lines += [(m.text, "bad") for m in self.wiring.missing if m.beside(own)]
         return [(piece, css) for text, css in lines for piece in wrapped(text, width, SMALL_PX)]
 
 
@@ -176,20 +192,6 @@ def _by_device(fabric: Fabric, groups: Groups, names: set[str]) -> dict[str, str
             if group in names:
                 found[end] = group
     return found
-
-
-def _ranged(found: Sequence[Bundle]) -> str:
-    """``256 cables, 12.3 TB/s``; the extremes where they differ."""
-    counts = sorted({b.cables for b in found})
-    rates = sorted({b.GBps for b in found if b.GBps is not None})
-    text = f"{counts[0]:,}" + (f" to {counts[-1]:,}" if len(counts) > 1 else "") + " cables"
-    if len(rates) == 1 and all(b.GBps is not None for b in found):
-        return f"{text}, {GBps_text(rates[0])}"
-    return (
-        f"{text}, {GBps_text(rates[0])} to {GBps_text(rates[-1])}"
-        if rates
-        else f"{text}, unknown GB/s"
-    )
 
 
 def _centred(x: float, y: float, text: str, css: str) -> Text:

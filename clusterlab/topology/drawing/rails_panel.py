@@ -5,6 +5,7 @@ So the 256 cables of an SU are 8 lines. For a whole small network, or one unit o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,11 +31,15 @@ from clusterlab.topology.drawing.tiers import (
     bundle_stroke,
     captioned,
     first_fitting,
+    missing_stroke,
+    missing_text,
     place_texts,
 )
+from clusterlab.topology.drawing.wiring_faults import wiring_faults
 from clusterlab.topology.drawing.words import common_prefix, plural
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults, natural
+from clusterlab.topology.host_groups import is_host_group
 from clusterlab.topology.parts import Device, DeviceKind
 from clusterlab.topology.shapes import host_shapes
 
@@ -73,7 +78,11 @@ def whole(fabric: Fabric) -> Part:
     tiers = (tuple(d for d in outside if d.kind == kind) for kind in kinds)
     return Part(
         hosts=fabric.hosts,
-        others=tuple(d for d in outside if d.kind in _ENDS),
+        others=tuple(
+            d
+            for d in outside
+            if d.kind in _ENDS and d.role != "aggregation" and not is_host_group(d)
+        ),
         tiers=tuple(tier for tier in tiers if tier),
         scale_up=tuple(d for d in outside if d.kind == "nvswitch"),
     )
@@ -113,6 +122,7 @@ class _Drawing:
         self.fabric, self.part = fabric, part
         faults = find_faults(fabric)
         self.down = {d.name for d in faults.devices} | set(faults.hosts)
+        self.wiring = wiring_faults(fabric)
         self.columns = self._columns()
         self.labels = _LABELS if part.leaves else 0.0
         room = (_WIDTH - self.labels) / len(self.columns)
@@ -153,7 +163,8 @@ class _Drawing:
             above = place
             y += _SWITCH_HEIGHT if tier is self.part.leaves else _TIER
         bus = self.buses(above, y)
-        y = max([y, *bus.values()]) + (30 if bus else 0)
+        absent = sum(m.beside(bus) for m in self.wiring.missing)
+        y = max([y, *bus.values()]) + (30 + absent * _BUS_STEP if bus else 0)
         y = self.hosts(bus, y)
         y = self.scale_up_row(y)
         return Panel(self.width, y, self.layers.marks())
@@ -172,6 +183,11 @@ class _Drawing:
                 (fitted(d.name, width - 4, SMALL_PX), "label"),
                 (first_fitting(place_texts(d), width - 4), "soft"),
             ]
+            shortage = self.wiring.shortages.get(d.name)
+            if shortage is not None:
+                counts = f"{shortage.found} of {shortage.expected}"
+                texts = [f"{counts} uplinks", f"{counts} up", counts]
+                lines[1] = (first_fitting(texts, width - 4), "bad bold")
             box = Box(x - width / 2, y, width, _SWITCH_HEIGHT, "switch", about(d))
             boxed(self.layers, box, lines, down=d.name in self.down)
             place[d.name] = (x, y)
@@ -188,6 +204,14 @@ class _Drawing:
             self.layers.lines.append(bundle_stroke(b, x1, y1, x2, y2))
             if b.bad and not {b.low, b.high} & self.down:
                 bundle_fault(self.layers, b, x1 + (x2 - x1) * 0.3, y1 + (y2 - y1) * 0.3)
+        for low, (x1, y1) in lower.items():
+            for high, (x2, y2) in upper.items():
+                if (count := self.wiring.lost(low, high)) is not None:
+                    text = f"{count[0]} of {count[1]}"
+                    foot = y2 + _SWITCH_HEIGHT
+                    self.layers.faults.append(missing_stroke(x1, y1, x2, foot, text))
+                    at = x1 + (x2 - x1) * 0.25, y1 + (foot - y1) * 0.25
+                    self.layers.faults.append(missing_text(*at, text))
         if found:
             y = next(iter(upper.values()))[1] + _TIER / 2 + 10
             captioned(self.layers, usual_text(found), 0, y, self.labels - 14)
@@ -214,6 +238,19 @@ class _Drawing:
             label = Text(self.labels - 12, at + 4, name, "label", "end", SMALL_PX)
             self.layers.boxes.append(label)
             bus[leaf.name] = at
+        own = [leaf.name for leaf in self.part.leaves]
+        missing = [m for m in self.wiring.missing if m.beside(own)]
+        for i, leaf_gone in enumerate(missing, len(own)):
+            at = y + 22 + i * _BUS_STEP
+            self.layers.lines.append(
+                Stroke(self.labels - 6, at, right, at, "fault", 1.4, "2 4", leaf_gone.text)
+            )
+            name = first_fitting(
+                [leaf_gone.text, f"no leaf of rail {leaf_gone.rail}"], self.labels - 14
+            )
+            self.layers.boxes.append(
+                Text(self.labels - 12, at + 4, name, "bad bold", "end", SMALL_PX)
+            )
         return bus
 
     def hosts(self, bus: dict[str, float], y: float) -> float:
@@ -240,7 +277,9 @@ class _Drawing:
                 )
                 self.layers.boxes.append(turned_text)
             self.taps(column, self.x(i), y, bus)
-        self.host_caption(y, prefix if short else "", "" if roomy else self.columns[0].words)
+        common = Counter(c.words for c in self.columns if c.words).most_common(1)
+        words = common[0][0] if common and not roomy else ""
+        self.host_caption(y, prefix if short else "", words)
         return y + max(height, 3.0 * LINE_PX if self.labels else 0.0)
 
     def host_caption(self, y: float, prefix: str, words: str) -> None:
@@ -263,7 +302,11 @@ class _Drawing:
         for b in met:
             at = bus[b.high]
             rail = self.fabric.device(b.high).rail
-            self.layers.boxes.append(Dot(x, at, 4.5, "fault" if b.bad else rail_css(rail)))
+            crossed = (b.low, b.high) in self.wiring.crossed
+            css = "fault" if b.bad else "bad" if crossed else rail_css(rail)
+            self.layers.boxes.append(Dot(x, at, 6.5 if crossed else 4.5, css))
+            if crossed:
+                self.layers.faults.append(Dot(x, at, 9.0, "fault"))
             if b.cables > 1 and self.step >= 56 and not b.bad:
                 count = Text(x + 8, at - 3, f"x{b.cables}", "soft", "start", SMALL_PX)
                 self.layers.boxes.append(count)

@@ -17,7 +17,10 @@ from clusterlab.topology.drawing.tiers import (
     bundle_stroke,
     captioned,
     first_fitting,
+    missing_stroke,
+    missing_text,
 )
+from clusterlab.topology.drawing.wiring_faults import wiring_faults
 from clusterlab.topology.drawing.words import plural
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults
@@ -82,6 +85,10 @@ def _fault_counts(fabric: Fabric, groups: Groups) -> Counter[str]:
         *({owner(d.name)} for d in faults.devices),
         *({owner(c.a), owner(c.b)} for c in faults.connections),
     ]
+    wiring = wiring_faults(fabric)
+    concerned += [{named(host), named(leaf)} for host, leaf in sorted(wiring.crossed)]
+    concerned += [{named(missing.siblings[0])} for missing in wiring.missing]
+    concerned += [{named(switch)} for switch in wiring.shortages]
     for owners in concerned:
         for name in owners:
             if name:
@@ -101,6 +108,7 @@ class Rows:
         self.down = {d.name for d in find_faults(fabric).devices}
         self.layers = Layers()
         self.width = WIDTH
+        self.lost: Counter[tuple[str, str]] = Counter()
 
     def places(self, count: int, *, widest: float = _WIDEST) -> list[tuple[float, float]]:
         """(x, width) of ``count`` boxes spread over the row."""
@@ -125,6 +133,11 @@ class Rows:
             self.layers.lines.append(bundle_stroke(b, x1, y1, x2, y2))
             if b.bad:
                 bundle_fault(self.layers, b, x1 + (x2 - x1) * 0.2, y1 + (y2 - y1) * 0.2)
+            elif lost := self.lost[b.low, b.high]:
+                at = x1 + (x2 - x1) * 0.2, y1 + (y2 - y1) * 0.2
+                text = f"{plural(lost, 'cable')} missing"
+                self.layers.faults.append(missing_stroke(x1, y1, x2, y2, text))
+                self.layers.faults.append(missing_text(*at, text))
         return captioned(self.layers, usual_text(drawn), 0, caption_y, LABELS - 14)
 
     def spine_row(

@@ -89,6 +89,16 @@ def bundle_fault(layers: Layers, b: Bundle, x: float, y: float) -> None:
         layers.faults.append(Text(x + 8, y - 5, text, "bad bold halo", "start", SMALL_PX))
 
 
+def missing_stroke(x1: float, y1: float, x2: float, y2: float, title: str) -> Stroke:
+    """A line where cables are missing beside those of its peers."""
+    return Stroke(x1, y1, x2, y2, "fault", 1.4, "2 4", title)
+
+
+def missing_text(x: float, y: float, text: str) -> Text:
+    """What is missing of a line."""
+    return Text(x + 8, y - 5, text, "bad bold halo", "start", SMALL_PX)
+
+
 def place_texts(d: Device) -> tuple[str, ...]:
     """What a switch's second line may say, longest first."""
     role = d.role if d.role not in (None, "compute") else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from xml.etree.ElementTree import Element
 
@@ -10,12 +11,14 @@ import pytest
 from defusedxml import ElementTree
 
 from clusterlab.topology.design.load import list_designs, load_fabric
+from clusterlab.topology.drawing.bundles import Bundle, usual_text
 from clusterlab.topology.drawing.layout import picture
 from clusterlab.topology.drawing.marks import Panel, Text, text_width
 from clusterlab.topology.drawing.svg import fabric_svg
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
 from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.repeated import Repeated
 from tests.topology.clusters import small, superpod
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -211,3 +214,81 @@ def test_odd_fabrics_are_drawn_too(fabric: Fabric) -> None:
     root = parsed(fabric)
     assert float(root.get("width", "")) <= WIDEST
     assert overlapping(fabric) == []
+
+
+def lacking(fabric: Fabric, a: str, b: str) -> Fabric:
+    """``fabric`` as a discovery sees it where the cables between two switches were never plugged."""
+    return fabric.with_links({(a, b): [], (b, a): []})
+
+
+def crossed(fabric: Fabric, host: str) -> Fabric:
+    """``fabric`` with the cables of a host's first two NICs exchanged at the leaves."""
+    changes = {}
+    nics = [f"{host}/nic{i}" for i in range(2)]
+    ends = [next(k for k in fabric.links_from(n) if k.dst.startswith("leaf")) for n in nics]
+    for nic, own, other in zip(nics, ends, reversed(ends), strict=True):
+        there = replace(own, dst=other.dst)
+        changes[nic, own.dst] = [there]
+        changes[own.dst, nic] = [replace(there, src=there.dst, dst=there.src)]
+    return fabric.with_links(changes)
+
+
+def without_leaf(fabric: Fabric, leaf: str) -> Fabric:
+    gone = [k for k in fabric.links if leaf in (k.src, k.dst)]
+    cut = fabric.with_links({(k.src, k.dst): [] for k in gone})
+    assert isinstance(cut.devices, Repeated)
+    left = [d for d in cut.devices.single if d.name != leaf]
+    return replace(cut, devices=Repeated(cut.devices.groups, left, cut.devices.at_host))
+
+
+def test_cabling_faults_are_said_and_drawn_where_nothing_is_down() -> None:
+    fabric = crossed(lacking(superpod(31, 4), "leaf3", "spine2"), "n5")
+    root = parsed(fabric)
+    said = root.findtext(f"{SVG}desc") or ""
+    assert "Nothing is down. Found in the cabling:" in said
+    assert "cross wired rails: leaf1 – host n5" in said
+    assert "leaf3: 24 uplinks live" in said
+    texts = words(fabric)
+    assert "24 of 32 uplinks" in texts
+    assert "0 of 8" in texts
+    assert "Found in the cabling" in texts
+    ringed = [e for e in root.iter(f"{SVG}circle") if e.get("class") == "fault"]
+    assert len(ringed) == 2
+    assert overlapping(fabric) == []
+    assert "Found in the cabling" not in words(superpod(31, 4))
+
+
+def test_of_many_units_the_one_with_faults_is_shown_and_marked() -> None:
+    whole = load_fabric("superpod-h100-4su")
+    assert "Inside SU 0, one of 4" in words(whole)
+    fabric = without_leaf(lacking(whole, "leaf3", "spine2"), "leaf18")
+    texts = words(fabric)
+    assert texts.index("Inside SU 2, one of 4, with faults") < texts.index("Inside SU 0, one of 4")
+    assert "no leaf of rail 2" in texts
+    assert "cables missing" in texts
+    assert overlapping(fabric) == []
+
+
+def test_a_managers_host_hides_nobodys_gpus_and_is_no_node() -> None:
+    fabric = load_fabric("superpod-h100-4su")
+    ufm = Device("ufm/mlx5_0", "nic", host="ufm", role="management")
+    sharp = Device("aggregation-1", "nic", role="aggregation")
+    cables = [Link(d.name, "leaf0", "ib", 48.0) for d in (ufm, sharp)]
+    more = replace(
+        fabric,
+        devices=(*fabric.devices, ufm, sharp),
+        links=(*fabric.links, *cables, *(replace(k, src=k.dst, dst=k.src) for k in cables)),
+    )
+    texts = words(more)
+    assert texts.count("32 nodes x 8 GPUs") == 3
+    assert "1 other host" in texts
+    assert "1 aggregation node." in (parsed(more).findtext(f"{SVG}desc") or "")
+    assert "aggregation-1" not in texts
+
+
+def test_lines_of_many_kinds_are_told_by_their_extremes() -> None:
+    found = [Bundle("a", "b", n, 0, 0, n * 50.0, n * 50.0, None) for n in (65, 67, 70, 72, 72)]
+    assert usual_text(found) == "each line: 65 to 72 cables, 3,250 GB/s to 3,600 GB/s"
+    assert usual_text(found[:2]) == "1 line: 65 cables, 3,250 GB/s; 1 line: 67 cables, 3,350 GB/s"
+    assert usual_text(found[3:]) == "each line: 72 cables, 3,600 GB/s"
+    assert usual_text([]) == ""
