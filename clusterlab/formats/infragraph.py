@@ -36,9 +36,9 @@ from clusterlab.formats.strict_yaml import Document, Path
 
 MAX_COUNT = 200_000
 
-_ROOT = re.compile(r'(?m)^[{\s]*"?infrastructure"?\s*:')
-_DEVICES = re.compile(r'(?m)^[{\s]*"?(?:devices?|instances)"?\s*:')
-_ONE_DEVICE = re.compile(r'(?m)^ {0,4}"?components"?\s*:')
+_ROOT = re.compile(r'(?m)^[{ \t]*"?infrastructure"?[ \t]*:')
+_DEVICES = re.compile(r'(?m)^[{ \t]*"?(?:devices?|instances)"?[ \t]*:')
+_ONE_DEVICE = re.compile(r'(?m)^ {0,4}"?components"?[ \t]*:')
 _PART = re.compile(r"([A-Za-z0-9_-]+)(?:\[([0-9]{0,9})(?:(:)([0-9]{0,9})(?::([0-9]{1,9}))?)?\])?")
 
 
