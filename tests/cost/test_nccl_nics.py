@@ -12,9 +12,13 @@ from clusterlab.cost.types import Prediction
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.importing.files import read_files
 from clusterlab.topology.place import place_on
+from clusterlab.topology.routing.explain import trace
 from clusterlab.topology.routing.nics import links_out
+from clusterlab.topology.routing.policy import StaticHash
 from tests.cost.examples import request
+from tests.support import shared_dir
 
 WHOLE = "superpod-h100-1su"
 RANKS = 64
@@ -136,3 +140,39 @@ def test_machines_known_by_other_names_have_the_same_nics() -> None:
     expected = communicator(fabric, group, devices)
     fabric.memo.clear()
     assert communicator(fabric, renamed, devices) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_there_is_a_time_where_there_is_a_way(seed: int) -> None:
+    """And the way leaves by a NIC that the channels are built over."""
+    rng = random.Random(seed)
+    fabric = load_fabric("dgx-h100-2node")
+    gone = rng.sample(range(8), rng.randrange(9))
+    hurt = break_fabric(fabric, [f"n1/nic{i}" for i in gone])
+    way = trace(hurt, f"n1/gpu{rng.randrange(8)}", f"n0/gpu{rng.randrange(8)}", StaticHash())
+    if len(gone) == 8:
+        assert way.type == "DIS"
+        with pytest.raises(UsageError, match="no NIC of n1|no path from n0"):
+            comm_on(hurt, 16)
+        return
+    out = [hop.src for hop in way.hops if hop.dst == "leaf0"]
+    assert len(out) == 1
+    assert out[0] not in {f"n1/nic{i}" for i in gone}
+    assert comm_on(hurt, 16).channels >= 8 - len(gone)
+
+
+def test_an_a100_host_in_a_network_of_which_it_has_two_ports_has_a_way_and_a_time() -> None:
+    samples = shared_dir() / "samples"
+    files = ("nccl_xml/dgx_a100_nccl_topo.xml", "ibnetdiscover/topograph_ndr_dgx.out")
+    fabric = read_files([samples / name for name in files]).fabric
+    src, dst = (
+        f"{host}/gpu{i}" for host, i in (("a08-p1-dgx-04-c01", 0), ("b06-p1-dgx-06-c01", 3))
+    )
+    assert trace(fabric, src, dst, StaticHash()).type == "NET"
+    placed = place_on(fabric, len(fabric.of_kind("gpu"))).ranks
+    chosen = [r for r in placed if r.host in (fabric.host_of(src), fabric.host_of(dst))]
+    assert len(chosen) == 16
+    comm = communicator(fabric, chosen, [r.device or "" for r in chosen])
+    cabled = [n for n in fabric.on_host(chosen[0].host, "nic") if links_out(fabric, n.name)]
+    assert 0 < comm.channels * comm.ring_GBps <= 24 * len(cabled)
