@@ -153,7 +153,7 @@ def test_there_is_a_time_where_there_is_a_way(seed: int) -> None:
     way = trace(hurt, f"n1/gpu{rng.randrange(8)}", f"n0/gpu{rng.randrange(8)}", StaticHash())
     if len(gone) == 8:
         assert way.type == "DIS"
-        with pytest.raises(UsageError, match="no NIC of n1|no path from n0"):
+        with pytest.raises(UsageError, match=r"no NIC of n1|no path from n0"):
             comm_on(hurt, 16)
         return
     out = [hop.src for hop in way.hops if hop.dst == "leaf0"]
