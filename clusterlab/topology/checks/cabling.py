@@ -10,16 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
 from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import natural
 from clusterlab.topology.parts import Device
 from clusterlab.topology.rails.classes import Attachment, storage_nics
 from clusterlab.topology.rails.infer import Rails, Stray, infer_rails
 
 _SHOWN = 12
+_SHOWN_HOSTS = 64
 
 
 def cabling(fabric: Fabric) -> list[Finding]:
@@ -169,9 +172,10 @@ def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _listed(hosts: Sequence[str]) -> str:
+    ordered = sorted(hosts, key=natural)
+    more = len(ordered) - _SHOWN_HOSTS
+    return fold_hosts(ordered[:_SHOWN_HOSTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def ports_without_host(fabric: Fabric) -> list[Finding]:

@@ -9,12 +9,12 @@ from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
 
 
-def site(*, crossed: bool = True) -> Fabric:
-    """Six hosts with two NICs on two leaves; host h3's cables are exchanged."""
-    devices = [Device(f"leaf{i}", "leaf") for i in range(2)]
+def site(*, crossed: bool = True, hosts: int = 6, rails: int = 2) -> Fabric:
+    """Hosts with a NIC on each leaf; host h3's first two cables are exchanged."""
+    devices = [Device(f"leaf{i}", "leaf") for i in range(rails)]
     links: list[Link] = []
-    for host in range(6):
-        for number in range(2):
+    for host in range(hosts):
+        for number in range(rails):
             nic = f"h{host}/nic{number}"
             devices.append(
                 Device(
@@ -26,7 +26,7 @@ def site(*, crossed: bool = True) -> Fabric:
                     listed_as=f"HCA-{number + 1}",
                 )
             )
-            at = f"leaf{1 - number if crossed and host == 3 else number}"
+            at = f"leaf{1 - number if crossed and host == 3 and number < 2 else number}"
             links.append(Link(nic, at, "ib", 50.0, ports=(1,)))
             links.append(Link(at, nic, "ib", 50.0, ports=(10 + host,)))
     return Fabric("site", tuple(devices), tuple(links))
@@ -49,3 +49,16 @@ def test_without_ports_and_other_names_the_evidence_says_what_is_known() -> None
     )
     (finding,) = cabling(bare)
     assert "leaf1 – host h3 device mlx5_0 (guid 0x30)" in finding.evidence[0]
+
+
+def test_hosts_without_a_port_are_listed_in_order_and_folded() -> None:
+    fabric = site(crossed=False, hosts=14, rails=3)
+    lost = {f"h{host}/nic1" for host in (4, 2, 3)}
+    cut = replace(
+        fabric,
+        devices=tuple(d for d in fabric.devices if d.name not in lost),
+        links=tuple(k for k in fabric.links if not {k.src, k.dst} & lost),
+    )
+    (finding,) = cabling(cut)
+    assert finding.code == "host_missing_a_rail"
+    assert finding.evidence[0].endswith("leaf1: h[2-4]")
