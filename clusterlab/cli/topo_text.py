@@ -28,21 +28,24 @@ def summary_text(fabric: Fabric) -> str:
 
     data = summary(fabric)
     lines = [f"{data['name']}: {data['description']}" if data["description"] else data["name"]]
-    counts = [_counted(data["hosts"], "host")]
-    counts += [
-        _counted(n, kind.replace("_", " ")) for kind, n in data["devices"].items() if kind != "host"
-    ]
+    aggregation = data["aggregation_nodes"]
+    devices = {k: n - (aggregation if k == "nic" else 0) for k, n in data["devices"].items()}
+    counts = [_counted(data["hosts"], "host") + _roles(data["hosts_by_role"])]
+    counts += [_counted(n, k.replace("_", " ")) for k, n in devices.items() if k != "host"]
+    counts += [_counted(aggregation, "SHARP aggregation node")] if aggregation else []
     counts += [_counted(data[word], word[:-1]) for word in ("rails", "planes") if data[word]]
+    counts += [_counted(n, f"Slurm {kind}") for kind, n in data["host_groups"].items()]
     lines.append("  " + ", ".join(counts))
     lines += [f"  {k['count']:7d} {k['class']:8s} {_speed(k)}" for k in data["links"]]
     lines += ["  " + _tier(tier) for tier in data["tiers"]]
     ratio = data["oversubscription"]
     if ratio["live"] is not None:
-        worst = f", {ratio['worst_leaf']} the worst" if ratio["live"] != ratio["nominal"] else ""
         lines.append(
-            f"  oversubscription of the leaves, down : up: {ratio['live']:.3g} live{worst}, "
-            f"{ratio['nominal']:.3g} as wired"
+            f"  oversubscription of the worst leaf ({ratio['worst_leaf']}), down : up: "
+            f"{ratio['live']:.3g} live, {ratio['nominal']:.3g} as wired"
         )
+    if ratio["leaves_without_uplink"]:
+        lines.append(f"  {_counted(ratio['leaves_without_uplink'], 'leaf')} without a live uplink")
     per_gpu = data["per_gpu"]
     rates = [("scale_up_GBps", "inside its domain"), ("scale_out_GBps", "to the network")]
     known = [f"{per_gpu[key]:g} GB/s {where}" for key, where in rates if per_gpu[key]]
@@ -53,6 +56,13 @@ def summary_text(fabric: Fabric) -> str:
         shown = ", ".join(_counted(n, word[:-1]) for word, n in down.items())
         lines.append(f"  down or degraded: {shown} (clusterlab topo check says which)")
     return "\n".join(lines)
+
+
+def _roles(hosts: dict[str, int]) -> str:
+    """Which of the hosts serve what, where more than one role is known."""
+    if len(hosts) < 2:
+        return ""
+    return f" ({', '.join(f'{n} {role}' for role, n in hosts.items())})"
 
 
 def _counted(count: int, word: str) -> str:
