@@ -62,7 +62,9 @@ def main() -> None:
             size = len(json.dumps(file.read_text()))
         judged = seconds(lambda of=record: diagnose(of), options.repeat)
         found = len(diagnose(record))
-        print(f"{name:24} read {read:.3f} s ({size / 1e6:.1f} MB)  diagnose {judged:.3f} s  findings {found}")
+        print(
+            f"{name:24} read {read:.3f} s ({size / 1e6:.1f} MB)  diagnose {judged:.3f} s  findings {found}"
+        )
 
 
 if __name__ == "__main__":
