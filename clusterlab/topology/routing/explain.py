@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,7 @@ from clusterlab.topology.routing.nics import leading_out, links_out, why_not
 from clusterlab.topology.routing.no_way import no_way
 from clusterlab.topology.routing.path_types import TypedPath, host_path, nic_of
 from clusterlab.topology.routing.policy import Policy
-from clusterlab.topology.routing.updown import route_pairs
+from clusterlab.topology.routing.updown import Routes, route_pairs
 
 _TO_NAME: tuple[DeviceKind, ...] = ("gpu", "nic")
 """What of a host to name in its place, first choice first."""
@@ -80,8 +81,8 @@ def _across(fabric: Fabric, src: str, dst: str, policy: Policy, label: int) -> T
     network = network_of(fabric) if has_network(fabric) else None
     met = network and _first_that_meet(network, leave, enter, policy, label)
     if network is not None and met:
-        between = _network_hops(network, *met, policy, label)
-        return _joined(fabric, (src, *met, dst), between, policy)
+        between, remark = _network_hops(network, *met, policy, label)
+        return _joined(fabric, (src, *met, dst), between, policy, remark)
     reason = no_way(fabric, network, (src, leave), (dst, enter))
     return Trace(src, dst, PathType.DIS.name, None, (), reason=reason)
 
@@ -100,20 +101,27 @@ def _cables_hops(fabric: Fabric, a: str, b: str) -> tuple[Hop, ...]:
 def _first_that_meet(
     network: Network, leave: list[str], enter: list[str], policy: Policy, label: int
 ) -> tuple[str, str] | None:
-    """The first NICs that an up-down path joins: the peer's own NIC before its others, as PXN does."""
+    """The first NICs that an up-down path joins, else the first that any joins.
+
+    The peer's own NIC comes before its others, as PXN does.
+    """
     pairs = [(a, b) for b in enter for a in leave if a in network.index and b in network.index]
     if not pairs:
         return None
     src, dst = (np.array([network.node(pair[i]) for pair in pairs]) for i in (0, 1))
     labels = np.full(len(pairs), label)
-    met = np.flatnonzero(
-        route_pairs(network, src, dst, policy, labels=labels).reached & (src != dst)
-    )
-    return pairs[int(met[0])] if len(met) else None
+    routes = route_pairs(network, src, dst, policy, labels=labels)
+    met = np.flatnonzero(routes.reached & (src != dst))
+    first = met[np.argsort(routes.minimal[met], kind="stable")]
+    return pairs[int(first[0])] if len(first) else None
 
 
 def _joined(
-    fabric: Fabric, way: tuple[str, str, str, str], between: tuple[Hop, ...], policy: Policy
+    fabric: Fabric,
+    way: tuple[str, str, str, str],
+    between: tuple[Hop, ...],
+    policy: Policy,
+    remark: str | None = None,
 ) -> Trace:
     src, end, enter, dst = way
     leave, arrive = _inside(fabric, src, end), _inside(fabric, enter, dst)
@@ -128,6 +136,7 @@ def _joined(
         hops,
         parts=(leave.type.name, PathType.NET.name, arrive.type.name),
         policy=policy.name,
+        not_up_down=remark,
     )
 
 
@@ -150,13 +159,14 @@ def _network_ends(fabric: Fabric, device: str) -> list[str]:
 
 def _network_hops(
     network: Network, src: str, dst: str, policy: Policy, label: int
-) -> tuple[Hop, ...]:
+) -> tuple[tuple[Hop, ...], str | None]:
+    """The hops, and in what way they are not up-down."""
     start, end = (np.array([network.node(name)]) for name in (src, dst))
     routes = route_pairs(network, start, end, policy, labels=np.array([label]))
     here, hops = network.node(src), []
     for hop in range(int(routes.length[0])):
         cable = int(routes.cables[0, hop])
-        upward = hop < routes.ups[0]
+        upward = not routes.back[0, hop]
         there = int((network.high if upward else network.low)[cable])
         link = network.links[(network.up_link if upward else network.down_link)[cable]]
         rate = network.GBps[cable] * network.health[cable]
@@ -171,7 +181,26 @@ def _network_hops(
             )
         )
         here = there
-    return tuple(hops)
+    return tuple(hops), _not_up_down(network, routes) if routes.minimal[0] else None
+
+
+_PLURALS = {1: "leaves", 2: "spines", 3: "cores"}
+
+
+def _not_up_down(network: Network, routes: Routes) -> str:
+    """``minimal routing: 1 cable between leaves``; where a path goes up again: ``up again at leaf3``."""
+    cables = routes.cables[0][: int(routes.length[0])]
+    within = Counter(network.tier[network.low[cables[network.level[cables]]]].tolist())
+    what = [
+        f"{n} cable{'s' if n > 1 else ''} between {_PLURALS[tier]}"
+        for tier, n in sorted(within.items())
+    ]
+    fell, level, back = False, network.level[cables].tolist(), routes.back[0].tolist()
+    for cable, flat, down in zip(cables.tolist(), level, back[: len(cables)], strict=True):
+        if fell and not flat and not down:
+            what.append(f"up again at {network.nodes[int(network.low[cable])]}")
+        fell = down if not flat else fell
+    return f"minimal routing: {', '.join(what)}"
 
 
 def _host_hops(fabric: Fabric, path: TypedPath) -> tuple[Hop, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterlab.topology.routing.load import demand
+from clusterlab.topology.routing.minimal import minimal_load
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
 from clusterlab.topology.routing.options import Longs, all_up
 from clusterlab.topology.routing.ports import port_pairs
@@ -37,16 +38,19 @@ def fluid_load(
     """What pairs with rates ``GBps`` put on every cable when all equal ways are used by their capacity.
 
     Ways of unknown rate count alike. ``tables`` as for ``route_pairs``. ``broken`` [cables] take their
-    share and lose it: a failure nobody has noticed. What is lost on the way to a switch is taken alike
+    share and lose it: a failure nobody has noticed. Pairs that no up-down path joins spread over all
+    their shortest paths. What is lost on the way to a switch is taken alike
     from all that hang on it.
     """
     reach = tables or reach_of(network)
     load = np.zeros((2, len(network.low)))
     sources, targets, rate = demand(network, src, dst, GBps)
-    start = _through_ports(network, reach, (sources, targets, rate), load)
-    lost = float(rate.sum() - start.amount.sum())
-    destinations, column = np.unique(network.high[start.last], return_inverse=True)
     bad = np.zeros(len(network.low), dtype=bool) if broken is None else broken
+    start, apart = _through_ports(network, reach, (sources, targets, rate), load)
+    lost = minimal_load(
+        network, reach.network, (sources[apart], targets[apart], rate[apart]), load, broken=bad
+    )
+    destinations, column = np.unique(network.high[start.last], return_inverse=True)
     at, arrived = network.high[start.first], np.zeros(len(destinations))
     amount = np.where(bad[start.first], 0.0, start.amount)
     lost += float(start.amount.sum() - amount.sum())
@@ -78,8 +82,8 @@ class _Start:
 
 def _through_ports(
     network: Network, reach: Reach, pairs: tuple[Ints, Ints, Floats], load: Floats
-) -> _Start:
-    """Split every pair over its nearest pairs of ports; those without any are left out."""
+) -> tuple[_Start, Longs]:
+    """Split every pair over its nearest pairs of ports; returns also which no up-down path joins."""
     src, dst, rate = pairs
     options, first, last = port_pairs(network, reach, src, dst)
     row = np.repeat(np.arange(len(src)), options.count)
@@ -87,7 +91,7 @@ def _through_ports(
     share = weight / np.bincount(row, weights=weight, minlength=len(src))[row]
     amount = rate[row] * share
     load[0] += np.bincount(first, weights=amount, minlength=len(network.low))
-    return _Start(first, last, amount)
+    return _Start(first, last, amount), np.flatnonzero(options.count == 0)
 
 
 @dataclass(eq=False)

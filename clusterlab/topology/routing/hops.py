@@ -30,7 +30,8 @@ class Trace:
 
     ``parts`` are the types of the way to the NIC and from the other one, where it leads through the
     network. ``policy`` chose among equal cables there. No hops: no way (DIS, ``reason`` says why), or
-    src is dst (LOC). ``topo_m`` is what `nvidia-smi topo -m` says of two GPUs or NICs of one host.
+    src is dst (LOC). ``not_up_down`` says how a path through the network is not up-down, where no
+    up-down path leads there. ``topo_m`` is what `nvidia-smi topo -m` says of two GPUs or NICs of one host.
     """
 
     src: str
@@ -42,6 +43,7 @@ class Trace:
     policy: str | None = None
     topo_m: str | None = None
     reason: str | None = None
+    not_up_down: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, in the order people read it."""
@@ -53,6 +55,8 @@ class Trace:
             why = f": {self.reason}" if self.reason else ""
             return f"{self.src} -> {self.dst}: {self.type}\n  no way{why}"
         lines = [f"{self.src} -> {self.dst}: {self.type}{self._remarks()}{self._rate()}"]
+        if self.not_up_down:
+            lines.append(f"  not up-down, as no such path leads there; {self.not_up_down}")
         width = max((len(hop.src) + len(hop.dst) for hop in self.hops), default=0) + 4
         return "\n".join([*lines, *(_hop_text(hop, width) for hop in self.hops)])
 

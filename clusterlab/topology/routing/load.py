@@ -20,11 +20,9 @@ def cable_load(network: Network, routes: Routes, rate: Floats | None = None) -> 
     ``rate`` [pairs] in any unit (GB/s). Pairs that were not reached load nothing.
     """
     width = routes.cables.shape[1]
-    place = np.arange(width)[None, :]
     used = routes.cables >= 0
-    downward = used & (place >= routes.ups[:, None])
     each = None if rate is None else np.repeat(np.asarray(rate, dtype=np.float64), width)
-    slot = np.where(used, routes.cables.astype(np.int64) + downward * len(network.low), -1)
+    slot = np.where(used, routes.cables.astype(np.int64) + routes.back * len(network.low), -1)
     flat = slot.ravel()
     kept = flat >= 0
     load = np.bincount(
@@ -37,7 +35,7 @@ def cable_load(network: Network, routes: Routes, rate: Floats | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class TierLoad:
-    """Cables between two tiers in one direction. ``between``: ``leaf-spine up``.
+    """Cables between two tiers in one direction. ``between``: ``leaf-spine up``, ``leaf-leaf one way``.
 
     ``mean`` is over live cables, ``worst`` the fullest one (``cable``), both in the load's unit;
     ``worst_share`` is its load over the capacity left (None: rate unknown, or the load is in flows).
@@ -62,7 +60,8 @@ def load_by_tier(network: Network, load: Floats, *, in_GBps: bool) -> tuple[Tier
     tiers = network.tier[network.low].astype(np.int64) * 4 + network.tier[network.high]
     for pair in np.unique(tiers[network.live]).tolist():
         mine = np.flatnonzero(network.live & (tiers == pair))
-        for way, name in enumerate(("up", "down")):
+        level = pair // 4 == pair % 4
+        for way, name in enumerate(("one way", "other way") if level else ("up", "down")):
             worst = mine[np.argmax(load[way, mine])]
             capacity = network.GBps[worst] * network.health[worst]
             share = load[way, worst] / capacity if in_GBps and not np.isnan(capacity) else None
@@ -97,7 +96,10 @@ def collisions(network: Network, routes: Routes, tier: int = 1) -> Collisions:
     """Who shares an uplink of the switches of ``tier`` (1: leaf to spine)."""
     load = cable_load(network, routes)[0]
     uplinks = np.flatnonzero(
-        network.live & (network.tier[network.low] == tier) & (network.low < network.switches)
+        network.live
+        & ~network.level
+        & (network.tier[network.low] == tier)
+        & (network.low < network.switches)
     )
     flows = load[uplinks].astype(np.int64)
     at, of = np.unique(network.low[uplinks], return_inverse=True)

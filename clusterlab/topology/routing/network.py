@@ -31,8 +31,8 @@ class Network:
     (``low``, ``high``), the ends nearer to and farther from the NICs; parallel ones keep the order of
     the fabric's links, ``number`` counts them from 0. ``GBps`` [cables] is one direction of one cable
     (nan: unknown). A cable needs both directions: its ``health`` and GBps are the lesser of the two, a
-    missing direction counts as down. ``up_link`` and ``down_link`` point into ``links``.
-    ``sideways`` counts cables between switches of one tier, which up-down routing cannot use.
+    missing direction counts as down. ``up_link`` and ``down_link`` point into ``links``. Of a cable
+    between switches of one tier ``low`` is the end with the lower number, and up leads from it.
     ``aggregation`` are the nodes inside switches that reduce for SHARP.
     """
 
@@ -48,7 +48,6 @@ class Network:
     up_link: Ints
     down_link: Ints
     links: tuple[Link, ...]
-    sideways: int = 0
     aggregation: frozenset[int] = frozenset()
 
     @cached_property
@@ -72,14 +71,25 @@ class Network:
         return np.where(np.isnan(self.GBps), 1.0, self.GBps) * self.health
 
     @cached_property
+    def level(self) -> Bools:
+        """[cables] whether it joins switches of one tier, which up-down routing cannot use."""
+        same: Bools = self.tier[self.low] == self.tier[self.high]
+        return same
+
+    @cached_property
     def up(self) -> tuple[Ints, Ints]:
-        """(start [nodes + 1], cables): the cables by lower end; node n has cables[start[n]:start[n+1]]."""
-        return _grouped(self.low, len(self.nodes)), np.arange(len(self.low), dtype=np.int32)
+        """(start [nodes + 1], cables): the cables by lower end; node n has cables[start[n]:start[n+1]].
+
+        Those between switches of one tier lead neither up nor down.
+        """
+        cables = np.flatnonzero(~self.level).astype(np.int32)
+        return _grouped(self.low[cables], len(self.nodes)), cables
 
     @cached_property
     def down(self) -> tuple[Ints, Ints]:
         """(start [nodes + 1], cables): the cables by upper end."""
-        order = np.argsort(self.high, kind="stable").astype(np.int32)
+        cables = np.flatnonzero(~self.level)
+        order = cables[np.argsort(self.high[cables], kind="stable")].astype(np.int32)
         return _grouped(self.high[order], len(self.nodes)), order
 
     @property
@@ -111,16 +121,19 @@ class Network:
 
     def between(self, a: int, b: int) -> Ints:
         """The cables between two nodes, in either order, live or not."""
-        low, high = (a, b) if self.tier[a] < self.tier[b] else (b, a)
-        start, cables = self.up
-        mine = cables[start[low] : start[low + 1]]
-        found: Ints = mine[self.high[mine] == high]
+        low, high = sorted((a, b), key=lambda node: (int(self.tier[node]), node))
+        first, last = np.searchsorted(self.low, (low, low + 1))
+        found: Ints = (first + np.flatnonzero(self.high[first:last] == high)).astype(np.int32)
         return found
 
     def at(self, node: int) -> Ints:
-        """All cables of a node, up and down."""
+        """All cables of a node, up, down and within its tier."""
+        within = np.flatnonzero(self.level & ((self.low == node) | (self.high == node)))
         return np.concatenate(
-            [cables[start[node] : start[node + 1]] for start, cables in (self.up, self.down)]
+            [
+                *(cables[start[node] : start[node + 1]] for start, cables in (self.up, self.down)),
+                within.astype(np.int32),
+            ]
         )
 
     def without(self, cables: Iterable[int] | Ints) -> Network:
@@ -187,8 +200,8 @@ def _cables(
 ) -> Network:
     """Pair the n-th cable up with the n-th cable down of the same two nodes."""
     parallel = np.fromiter((link.multiplicity for link in links), np.int64, len(links))
-    upward = tier[src] < tier[dst]
-    downward = tier[src] > tier[dst]
+    upward = (tier[src] < tier[dst]) | ((tier[src] == tier[dst]) & (src < dst))
+    downward = ~upward & (src != dst)
     low, high = np.where(upward, src, dst), np.where(upward, dst, src)
     key = low * len(nodes) + high
     up_key, up_rank, up_link = _ranked(np.flatnonzero(upward), key, parallel)
@@ -216,7 +229,6 @@ def _cables(
         up_link=ahead,
         down_link=back,
         links=links,
-        sideways=int(parallel[~upward & ~downward].sum()) // 2,
     )
 
 

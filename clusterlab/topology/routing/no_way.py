@@ -27,7 +27,7 @@ def no_way(fabric: Fabric, network: Network | None, src: Side, dst: Side) -> str
     (a, *more), (b, *others) = ([e for e in side[1] if e in network.index] for side in (src, dst))
     also = ", nor between the other NICs of the two" if more or others else ""
     bare = [why for end in (a, b) if (why := _bare_switch(network, end)) is not None]
-    text = f"no up-down path from {_placed(network, a)} to {_placed(network, b)}{also}"
+    text = f"no live path from {_placed(network, a)} to {_placed(network, b)}{also}"
     return "; ".join([text, *dict.fromkeys(bare)])
 
 
@@ -60,13 +60,12 @@ def _placed(network: Network, end: str) -> str:
 
 
 def _bare_switch(network: Network, end: str) -> str | None:
-    """That no cable leads up from the switches of an end point, where that is so."""
-    start, cables = network.up
-    above = [cables[start[s] : start[s + 1]] for s in _switches(network, end)]
-    if any(network.live[up].any() for up in above):
+    """That no cable leads on from the switches of an end point, where that is so."""
+    every = [network.at(s) for s in _switches(network, end)]
+    if any((network.live[of] & (network.low[of] < network.switches)).any() for of in every):
         return None
     names = ", ".join(network.nodes[s] for s in _switches(network, end))
-    return f"{names} has no live cable up"
+    return f"{names} has no live cable to another switch"
 
 
 def _switches(network: Network, end: str) -> list[int]:

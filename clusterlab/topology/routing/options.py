@@ -50,7 +50,9 @@ def all_up(network: Network) -> Options:
     """The live cables up of every switch; the row is the switch. Kept in the network's memo."""
     known = network.memo.get("all_up")
     if known is None:
-        live = np.flatnonzero(network.live & (network.low < network.switches)).astype(np.int32)
+        live = np.flatnonzero(
+            network.live & ~network.level & (network.low < network.switches)
+        ).astype(np.int32)
         start = np.searchsorted(network.low[live], np.arange(network.switches + 1))
         known = network.memo["all_up"] = Options(start.astype(np.int64), live)
     options: Options = known
@@ -63,7 +65,7 @@ def up(network: Network, reach: Reach, switch: Ints, group: Ints) -> Options:
     degree = every.count[switch]
     counts, found = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
     for part in _parts(degree):
-        row, place = _expanded(degree[part])
+        row, place = expanded(degree[part])
         mine = every.cables[every.start[switch[part]][row] + place]
         end, towards = network.high[mine], group[part][row]
         nearer = reach.total[end, towards] + 1 == reach.total[switch[part][row], towards]
@@ -78,7 +80,7 @@ def down(network: Network, reach: Reach, switch: Ints, group: Ints) -> Options:
     Between a switch and a destination two below it there is exactly one tier: those switches.
     """
     degree = np.diff(reach.above_start)[group]
-    row, place = _expanded(degree)
+    row, place = expanded(degree)
     middle = reach.above[reach.above_start[group][row] + place]
     pairs = between(network, middle, switch[row])
     counts = np.bincount(row, weights=pairs.count, minlength=len(switch)).astype(np.int64)
@@ -91,7 +93,7 @@ def between(network: Network, lower: Ints, upper: Ints) -> Options:
     asked = lower.astype(np.int64) * len(network.nodes) + upper
     begin = np.searchsorted(keys, asked, side="left")
     count = np.searchsorted(keys, asked, side="right") - begin
-    row, place = _expanded(count)
+    row, place = expanded(count)
     return Options(_ends(count), live[begin[row] + place])
 
 
@@ -110,7 +112,7 @@ def _ends(counts: Longs) -> Longs:
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
 
 
-def _expanded(counts: Longs) -> tuple[Longs, Longs]:
+def expanded(counts: Longs) -> tuple[Longs, Longs]:
     """(row, place within it) of every cell of rows with so many cells."""
     row = np.repeat(np.arange(len(counts)), counts)
     return row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]

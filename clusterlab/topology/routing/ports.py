@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterlab.topology.routing.network import Ints, Network
 from clusterlab.topology.routing.options import Longs, Options
@@ -10,8 +13,25 @@ from clusterlab.topology.routing.reach import FAR, Reach
 
 
 def port_pairs(network: Network, reach: Reach, src: Ints, dst: Ints) -> tuple[Options, Ints, Ints]:
+    """The nearest ports of each pair by up-down paths, as ``nearest_ports`` gives them."""
+
+    def distance(leaves: Ints, enters: Ints) -> NDArray[np.integer]:
+        return reach.total[leaves, reach.group[enters]]
+
+    return nearest_ports(network, distance, src, dst, far=FAR)
+
+
+def nearest_ports(
+    network: Network,
+    distance_between: Callable[[Ints, Ints], NDArray[np.integer]],
+    src: Ints,
+    dst: Ints,
+    *,
+    far: int,
+) -> tuple[Options, Ints, Ints]:
     """For each pair, the (first, last) cables that are nearest to each other: one entry per choice.
 
+    ``distance_between`` tells how far switches are from each other, ``far`` and more: not joined.
     Returns where each pair's choices start (``cables`` of it is the first cable), first and last cables.
     """
     start, cables = _live_ports(network)
@@ -22,13 +42,12 @@ def port_pairs(network: Network, reach: Reach, src: Ints, dst: Ints) -> tuple[Op
     first = cables[start[src[row]] + which // to_ports[row]]
     last = cables[start[dst[row]] + which % to_ports[row]]
     leaves, enters = network.high[first], network.high[last]
-    distance = reach.total[leaves, reach.group[enters]]
-    distance[leaves == enters] = 0
-    nearest = np.full(len(src), FAR, dtype=np.int8)
+    distance = np.where(leaves == enters, 0, distance_between(leaves, enters))
+    nearest = np.full(len(src), far, dtype=distance.dtype)
     some = np.flatnonzero(from_ports * to_ports)
     if len(some):
         nearest[some] = np.minimum.reduceat(distance, begins[some])
-    good = (distance == nearest[row]) & (distance < FAR)
+    good = (distance == nearest[row]) & (distance < far)
     counts = np.bincount(row[good], minlength=len(src))
     ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
     return Options(ends, first[good]), first[good], last[good]

@@ -30,7 +30,7 @@ class Reach:
     ``group`` [switches]: the group a destination belongs to, -1 for other switches. ``down`` [switches,
     groups]: going down only. ``total``: going up first where that is needed; the least. ``any_up``:
     whether every cable up from there brings one nearer. above[above_start[g]:above_start[g + 1]] are the
-    switches right above the destinations of group g.
+    switches right above the destinations of group g. ``network`` is what they were made from.
     """
 
     group: Ints
@@ -39,6 +39,7 @@ class Reach:
     any_up: Bools
     above_start: NDArray[np.int64]
     above: Ints
+    network: Network
 
 
 def reach_of(network: Network) -> Reach:
@@ -72,12 +73,13 @@ def _reach(network: Network) -> Reach:
         any_up=any_up,
         above_start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
         above=np.concatenate([np.zeros(0, np.int32), *(above for _, above in parts)]),
+        network=network,
     )
 
 
 def _joined(network: Network) -> tuple[Ints, Ints]:
     """Pairs of switches with a live cable between them, each once, sorted by the lower."""
-    between = network.live & (network.low < network.switches)
+    between = network.live & ~network.level & (network.low < network.switches)
     pairs = np.unique(
         network.low[between].astype(np.int64) * network.switches + network.high[between]
     )

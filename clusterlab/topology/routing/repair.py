@@ -29,9 +29,11 @@ from clusterlab.topology.routing.load import cable_load
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
 from clusterlab.topology.routing.policy import Adaptive, Policy
 from clusterlab.topology.routing.reach import Reach, reach_of
-from clusterlab.topology.routing.updown import Routes, route_pairs
+from clusterlab.topology.routing.updown import Routes, route_pairs, widened
 
 StageName = Literal["whole", "unnoticed", "local", "neighbours", "rerouted"]
+
+Way = Literal["up", "down", "level"]
 
 _REROUTE_S = (10.0, 20.0)
 _REROUTE_SOURCE = "subnet manager on very large fabrics, 10-20 s (enterpriseai.news, 2017)"
@@ -57,13 +59,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class CapacityLoss:
-    """Live cables and GB/s per direction of a switch towards the tier above (``up``) or below (``down``).
+    """Live cables and GB/s per direction of a switch towards the tier above (``up``), below (``down``) or
+    other switches of its own (``level``).
 
     GB/s are None where a rate is unknown; ``left`` is the share left, by weight of ``Network.weight``.
     """
 
     switch: str
-    way: Literal["up", "down"]
+    way: Way
     cables_before: int
     cables_after: int
     GBps_before: float | None
@@ -200,7 +203,7 @@ def _path_stages(
     stages = []
     for name, routes in runs:
         lost = rate[~routes.reached].sum() / total if total else 0.0
-        moved = routes.reached & (routes.cables != whole.cables).any(axis=1)
+        moved = routes.reached & _differ(routes.cables, whole.cables)
         load = cable_load(before, routes, rate)
         state = before if name == "whole" else after
         stages.append(
@@ -209,15 +212,34 @@ def _path_stages(
     return tuple(stages)
 
 
+def _differ(a: Ints, b: Ints) -> Bools:
+    """[pairs] whether two paths differ; the shorter array lacks only empty places."""
+    both = min(a.shape[1], b.shape[1])
+    rest = (a if a.shape[1] > both else b)[:, both:]
+    differ: Bools = (a[:, :both] != b[:, :both]).any(axis=1) | (rest >= 0).any(axis=1)
+    return differ
+
+
 def _replaced(routes: Routes, hit: Bools, other: Routes | None) -> Routes:
     """``routes`` with the hit pairs routed as in ``other``; None: not at all."""
-    cables, ups, ways = routes.cables.copy(), routes.ups.copy(), routes.ways.copy()
-    reached = routes.reached.copy()
-    cables[hit] = -1 if other is None else other.cables
-    ups[hit] = 0 if other is None else other.ups
-    ways[hit] = 0 if other is None else other.ways
-    reached[hit] = False if other is None else other.reached
-    return Routes(cables, ups, ways, reached)
+    width = routes.cables.shape[1] if other is None else other.cables.shape[1]
+    new = widened(routes, width)
+    if other is None:
+        new.cables[hit], new.reached[hit] = -1, False
+        for values in (new.ups, new.ways, new.back, new.minimal):
+            values[hit] = 0
+        return new
+    same = widened(other, new.cables.shape[1])
+    for whole, part in (
+        (new.cables, same.cables),
+        (new.ups, same.ups),
+        (new.ways, same.ways),
+        (new.reached, same.reached),
+        (new.back, same.back),
+        (new.minimal, same.minimal),
+    ):
+        whole[hit] = part
+    return new
 
 
 def _stage(
@@ -245,23 +267,31 @@ def _stage(
 
 def _losses(before: Network, after: Network, failed: Ints) -> tuple[CapacityLoss, ...]:
     """What every switch at a failed cable loses, the worst first."""
-    found = []
-    ways: tuple[tuple[Literal["up", "down"], Ints], ...] = (
-        ("up", before.low),
-        ("down", before.high),
+    found: list[CapacityLoss] = []
+    level = failed[before.level[failed]]
+    slanted = np.setdiff1d(failed, level)
+    ways: tuple[tuple[Way, Ints], ...] = (
+        ("up", before.low[slanted]),
+        ("down", before.high[slanted]),
+        ("level", np.concatenate((before.low[level], before.high[level]))),
     )
-    for way, end in ways:
-        start, cables = before.up if way == "up" else before.down
-        for switch in np.unique(end[failed]).tolist():
-            if switch < before.switches:
-                mine = cables[start[switch] : start[switch + 1]]
-                found.append(_loss(before, after, switch, way, mine))
+    for way, ends in ways:
+        found += [
+            _loss(before, after, switch, way, _cables_of(before, switch, way))
+            for switch in np.unique(ends[ends < before.switches]).tolist()
+        ]
     return tuple(sorted(found, key=lambda loss: loss.left))
 
 
-def _loss(
-    before: Network, after: Network, switch: int, way: Literal["up", "down"], cables: Ints
-) -> CapacityLoss:
+def _cables_of(network: Network, switch: int, way: Way) -> Ints:
+    if way == "level":
+        mine = network.at(switch)
+        return mine[network.level[mine]]
+    start, cables = network.up if way == "up" else network.down
+    return cables[start[switch] : start[switch + 1]]
+
+
+def _loss(before: Network, after: Network, switch: int, way: Way, cables: Ints) -> CapacityLoss:
     def GBps(network: Network) -> float | None:
         known = (network.GBps * network.health)[cables]
         return None if np.isnan(known).any() else float(known.sum())

@@ -2,6 +2,8 @@
 
 No path goes up again after it went down (a valley), so no two flows can wait for each other in a circle
 (Schroeder et al., "Autonet", 1991). Every path is as short as an up-down path between its ends can be.
+Pairs that no up-down path joins (a dragonfly's, or two switches with cables between them and nothing
+above) take a shortest path of any kind instead (``minimal``).
 """
 
 from __future__ import annotations
@@ -14,17 +16,11 @@ from numpy.typing import NDArray
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.routing import options
-from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
+from clusterlab.topology.routing.choosing import pick
+from clusterlab.topology.routing.minimal import minimal_paths
+from clusterlab.topology.routing.network import Bools, Ints, Network
 from clusterlab.topology.routing.options import Longs, Options
-from clusterlab.topology.routing.policy import (
-    Adaptive,
-    Pinned,
-    Policy,
-    StaticHash,
-    Words,
-    flow_hash,
-    splitmix64,
-)
+from clusterlab.topology.routing.policy import Pinned, Policy, Words, flow_hash
 from clusterlab.topology.routing.ports import port_numbers, port_pairs, tier_divisors
 from clusterlab.topology.routing.reach import Reach, reach_of
 
@@ -34,8 +30,10 @@ MAX_CABLES = 6
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """``cables`` [pairs, 6] from source to destination, -1 behind the last; the first ``ups`` go up.
+    """``cables`` [pairs, 6 or the longest] from source to destination, -1 behind the last.
 
+    ``back`` [pairs, 6]: whether a cable is crossed from its high to its low end. ``ups``: the first so
+    many go up, the others down; 0 where the path is not up-down (``minimal`` [pairs]).
     ``ways`` [pairs, 6]: among how many equally good cables each was chosen. ``reached`` is False where
     no path exists (then all cables are -1); a pair of one node with itself is reached over no cable.
     """
@@ -44,6 +42,8 @@ class Routes:
     ups: NDArray[np.int8]
     ways: Ints
     reached: Bools
+    back: Bools
+    minimal: Bools
 
     @cached_property
     def length(self) -> Longs:
@@ -61,15 +61,17 @@ def route_pairs(
     labels: NDArray[np.integer] | None = None,
     tables: Reach | None = None,
 ) -> Routes:
-    """One path for each pair of end points (node numbers, equally many).
+    """One path for each pair of end points (node numbers, equally many): up-down, else the shortest.
 
     ``labels`` [pairs] tells flows of one pair apart (queue pair, port number); it moves hashes only.
     ``tables`` are those the switches route by, default those of the live network: give those of the same
     network before it lost cables to see switches that know only their own (local repair).
     Raises UsageError for arrays that do not fit or nodes that are no end points.
     """
-    walk = _Walk.start(network, tables or reach_of(network), src, dst, policy=policy, labels=labels)
+    reach = tables or reach_of(network)
+    walk = _Walk.start(network, reach, src, dst, policy=policy, labels=labels)
     last, last_ways = walk.take_ports()
+    apart = np.flatnonzero(~walk.reached)
     for _ in range(2):
         walk.up()
     turned = walk.length.copy()
@@ -77,7 +79,38 @@ def route_pairs(
         walk.down()
     walk.arrive(last, last_ways)
     ups = np.where(walk.reached, np.minimum(turned, walk.length), 0).astype(np.int8)
-    return Routes(walk.cables, ups, walk.ways, walk.reached)
+    back = (walk.cables >= 0) & (np.arange(MAX_CABLES) >= ups[:, None])
+    minimal = np.zeros(len(src), dtype=bool)
+    routes = Routes(walk.cables, ups, walk.ways, walk.reached, back, minimal)
+    return routes if not len(apart) else _with_minimal(routes, apart, walk)
+
+
+def _with_minimal(routes: Routes, apart: Longs, walk: _Walk) -> Routes:
+    """The pairs ``apart``, which no up-down path joins, over shortest paths of any kind."""
+    flows = walk.src[apart], walk.dst[apart], walk.word[apart]
+    paths = minimal_paths(walk.network, walk.reach.network, flows, walk.policy)
+    wide = widened(routes, paths.cables.shape[1])
+    for whole, part in (
+        (wide.cables, paths.cables),
+        (wide.ways, paths.ways),
+        (wide.back, paths.back),
+    ):
+        whole[apart, : part.shape[1]] = part
+    wide.reached[apart] = wide.minimal[apart] = paths.reached
+    return wide
+
+
+def widened(routes: Routes, width: int) -> Routes:
+    """A copy with room for paths of ``width`` cables."""
+    more = ((0, 0), (0, max(0, width - routes.cables.shape[1])))
+    return Routes(
+        np.pad(routes.cables, more, constant_values=-1),
+        routes.ups.copy(),
+        np.pad(routes.ways, more),
+        routes.reached.copy(),
+        np.pad(routes.back, more),
+        routes.minimal.copy(),
+    )
 
 
 @dataclass(eq=False)
@@ -156,7 +189,7 @@ class _Walk:
         self.number[moving] = number[ports]
         chosen = np.zeros(len(self.src), dtype=np.int64)
         weights = np.minimum(self.network.weight[first], self.network.weight[last])
-        chosen[moving] = _pick(
+        chosen[moving] = pick(
             self.policy,
             choice.start,
             weights,
@@ -239,7 +272,7 @@ class _Walk:
         self.reached[flows[count == 0]] = False
         some = count > 0
         flows, row, turn = flows[some], row[some], turn[some]
-        chosen = _pick(
+        chosen = pick(
             self.policy,
             choice.start,
             self.network.weight[choice.cables],
@@ -251,44 +284,3 @@ class _Walk:
         took = choice.cables[chosen]
         self._append(flows, took, count[some])
         self.at[flows] = to[took]
-
-
-def _pick(
-    policy: Policy,
-    start: Longs,
-    weights: Floats,
-    row: NDArray[np.integer],
-    *,
-    word: Words,
-    switch: Ints,
-    turn: Longs,
-) -> Longs:
-    """Positions in a flat list of options: one of start[row]:start[row + 1] for each flow."""
-    first, count = start[row], start[row + 1] - start[row]
-    if isinstance(policy, Pinned):
-        return np.asarray(first + turn % count)
-    if not (isinstance(policy, StaticHash) and policy.alike):
-        with np.errstate(over="ignore"):
-            word = splitmix64(word + splitmix64(switch.astype(np.uint64)))
-    if isinstance(policy, Adaptive):
-        drawn = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return _drawn(start, weights, row, drawn)
-    return np.asarray(first + (word % count.astype(np.uint64)).astype(np.int64))
-
-
-def _drawn(start: Longs, weights: Floats, row: NDArray[np.integer], drawn: Floats) -> Longs:
-    """Pick in proportion to the weights; ``drawn`` in [0, 1) decides."""
-    first, count = start[row], start[row + 1] - start[row]
-    found: Longs = np.asarray(first + (drawn * count).astype(np.int64))
-    filled = np.flatnonzero(np.diff(start))
-    uneven = np.zeros(len(start) - 1, dtype=bool)
-    if len(filled):
-        least = np.minimum.reduceat(weights, start[filled])
-        uneven[filled] = least < np.maximum.reduceat(weights, start[filled])
-    flows = np.flatnonzero(uneven[row])
-    if len(flows):
-        ends = np.concatenate(([0.0], np.cumsum(weights)))
-        low, high = first[flows], first[flows] + count[flows]
-        aim = ends[low] + drawn[flows] * (ends[high] - ends[low])
-        found[flows] = np.clip(np.searchsorted(ends, aim, side="right") - 1, low, high - 1)
-    return found

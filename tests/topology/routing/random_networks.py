@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import networkx as nx
+import numpy as np
 from hypothesis import strategies as st
 
 from clusterlab.topology.fabric import Fabric
@@ -30,6 +32,9 @@ def networks(draw: st.DrawFn, *, broken: bool = True) -> Network:
     ]
     if skips:
         pairs += draw(st.lists(st.sampled_from(skips), max_size=2))
+    within = [(a, b) for tier in names[1:] for a, b in combinations(tier, 2)]
+    if within:
+        pairs += draw(st.lists(st.sampled_from(within), max_size=3))
     links = []
     for a, b in dict.fromkeys(pairs):
         rate = draw(st.sampled_from([25.0, 50.0, 100.0]))
@@ -50,8 +55,22 @@ def up_down_graph(network: Network, without: Iterable[int] = ()) -> nx.DiGraph[t
         if n < network.switches:
             graph.add_edge((n, "up"), (n, "down"), weight=0)
     for c in range(len(network.low)):
-        if network.live[c] and c not in gone:
+        if network.live[c] and not network.level[c] and c not in gone:
             low, high = int(network.low[c]), int(network.high[c])
             graph.add_edge((low, "up"), (high, "up"), weight=1)
             graph.add_edge((high, "down"), (low, "down"), weight=1)
+    return graph
+
+
+def any_way_graph(network: Network) -> nx.DiGraph[Any]:
+    """Nodes n of switches, (n, "up") and (n, "down") where traffic begins and ends: no way through a NIC."""
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    for n in range(network.switches, len(network.nodes)):
+        graph.add_nodes_from([(n, "up"), (n, "down")])
+    for c in np.flatnonzero(network.live).tolist():
+        low, high = int(network.low[c]), int(network.high[c])
+        if low < network.switches:
+            graph.add_edges_from([(low, high), (high, low)])
+        else:
+            graph.add_edges_from([((low, "up"), high), (high, (low, "down"))])
     return graph

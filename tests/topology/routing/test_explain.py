@@ -178,8 +178,8 @@ def test_hosts_whose_nics_are_cabled_in_part_are_crossed_over_the_cabled_ones() 
     [
         (["n0/nic0"], "n0/nic0", "n1/nic0", "n0/nic0 has no live link to the network"),
         (["n1/nic*"], "n0/gpu0", "n1/gpu1", "no NIC of n1 has a live link to the network (n1/nic[0-1] down)"),
-        (["spine*"], "n0/gpu0", "n2/gpu0", "leaf0 has no live cable up"),
-        (["spine*"], "n0/gpu0", "n2/gpu0", "no up-down path from n0/nic0 (on leaf0) to n2/nic0 (on leaf"),
+        (["spine*"], "n0/gpu0", "n2/gpu0", "leaf0 has no live cable to another switch"),
+        (["spine*"], "n0/gpu0", "n2/gpu0", "no live path from n0/nic0 (on leaf0) to n2/nic0 (on leaf"),
         (["n0/gpu0", "n0/nic0"], "n0/gpu0", "n2/gpu0", "n0/gpu0 reaches no NIC that leads into the network"),
     ],
 )  # fmt: skip

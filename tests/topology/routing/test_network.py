@@ -56,11 +56,17 @@ def test_an_unknown_rate_stays_unknown_and_weighs_one() -> None:
     assert network.weight.tolist() == [1.0]
 
 
-def test_cables_between_switches_of_one_tier_are_counted_aside() -> None:
+def test_cables_between_switches_of_one_tier_lead_neither_up_nor_down() -> None:
     devices = (Device("leaf0", "leaf"), Device("leaf1", "leaf"), Device("a", "nic"))
     links = (*pair("a", "leaf0"), *pair("leaf0", "leaf1", multiplicity=3))
     network = network_of(Fabric("f", devices, links))
-    assert (len(network.low), network.sideways) == (1, 3)
+    mine = network.between(network.node("leaf1"), network.node("leaf0"))
+    assert [network.cable_name(c) for c in mine] == [f"leaf0/leaf1#{i}" for i in range(3)]
+    assert np.flatnonzero(network.level).tolist() == mine.tolist()
+    assert len(network.at(network.node("leaf1"))) == 3
+    assert len(network.at(network.node("leaf0"))) == 4
+    for start, cables in (network.up, network.down):
+        assert start[-1] == len(cables) == 1
 
 
 def test_tiers_and_counts_of_a_clos() -> None:

@@ -12,7 +12,7 @@ from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.policy import Adaptive, Pinned, Policy, StaticHash
 from clusterlab.topology.routing.updown import Routes, route_pairs
 from tests.topology.routing.clos_fabrics import three_tier, two_tier
-from tests.topology.routing.random_networks import networks, up_down_graph
+from tests.topology.routing.random_networks import any_way_graph, networks, up_down_graph
 
 policies: st.SearchStrategy[Policy] = st.one_of(
     st.builds(StaticHash, seed=st.integers(0, 9), alike=st.booleans()),
@@ -33,7 +33,7 @@ def nodes_on(network: Network, routes: Routes, pair: int, src: int) -> list[int]
         cable = routes.cables[pair, hop]
         assert network.live[cable]
         ends = (network.low[cable], network.high[cable])
-        start, end = ends if hop < routes.ups[pair] else ends[::-1]
+        start, end = ends[::-1] if routes.back[pair, hop] else ends
         assert start == here
         here = int(end)
         seen.append(here)
@@ -42,34 +42,42 @@ def nodes_on(network: Network, routes: Routes, pair: int, src: int) -> list[int]
 
 
 @given(networks(), policies)
-def test_paths_are_up_down_live_and_as_short_as_up_down_paths_can_be(
+def test_paths_are_live_and_as_short_as_up_down_paths_can_be_where_there_are_such(
     network: Network, policy: Policy
 ) -> None:
     src, dst = all_pairs(network)
     routes = route_pairs(network, src, dst, policy)
-    graph = up_down_graph(network)
+    graph, any_way = up_down_graph(network), any_way_graph(network)
     for pair, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
         if a == b:
             assert routes.reached[pair]
             assert routes.length[pair] == 0
             continue
-        assert routes.reached[pair] == nx.has_path(graph, (a, "up"), (b, "down"))
+        ends = (a, "up"), (b, "down")
+        up_down = nx.has_path(graph, *ends)
+        assert routes.reached[pair] == nx.has_path(any_way, *ends)
+        assert routes.minimal[pair] == (routes.reached[pair] and not up_down)
         if routes.reached[pair]:
             assert nodes_on(network, routes, pair, a)[-1] == b
-            shortest = nx.shortest_path_length(graph, (a, "up"), (b, "down"), weight="weight")
-            assert routes.length[pair] == shortest
-        else:
+            by = (graph, "weight") if up_down else (any_way, None)
+            assert routes.length[pair] == nx.shortest_path_length(by[0], *ends, weight=by[1])
+        if up_down:
+            backs = routes.back[pair, : routes.length[pair]].tolist()
+            assert backs == sorted(backs)
+            assert backs.count(False) == routes.ups[pair]
+        if not routes.reached[pair]:
             assert (routes.cables[pair] == -1).all()
 
 
 @given(networks(broken=False), policies, st.data())
-def test_any_single_failure_that_leaves_up_down_paths_leaves_every_such_pair_reached(
+def test_any_single_failure_that_leaves_a_path_leaves_the_pair_reached(
     network: Network, policy: Policy, data: st.DataObject
 ) -> None:
     lost = data.draw(st.integers(0, len(network.low) - 1))
     src, dst = all_pairs(network)
-    routes = route_pairs(network.without([lost]), src, dst, policy)
-    graph = up_down_graph(network, without=[lost])
+    after = network.without([lost])
+    routes = route_pairs(after, src, dst, policy)
+    graph = any_way_graph(after)
     for pair, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
         assert routes.reached[pair] == (a == b or nx.has_path(graph, (a, "up"), (b, "down")))
         assert lost not in routes.cables[pair]
