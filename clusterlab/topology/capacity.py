@@ -18,6 +18,10 @@ from clusterlab.topology.parts import Device, DeviceKind, Link
 _TIER: dict[str, int] = {"gpu": 0, "nic": 0, "host": 0, "leaf": 1, "spine": 2, "core": 3}
 
 
+_FEWEST, _MOST = 3, 0.7
+"""How many leaves, and what part of their kind, must have uplinks before one without is at fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """Links of a switch in one direction of the tree and what they carry, GB/s (1e9 B/s) one way.
@@ -89,16 +93,55 @@ def worst_leaf(fabric: Fabric) -> SwitchCapacity | None:
     Lost is what is down, or absent where more than half of the leaves have the same number of uplinks.
     None where no leaf has hosts and uplinks.
     """
-    rated = [leaf for leaf in leaf_capacities(fabric) if _rated(leaf)]
+    cut = {leaf.name for leaf in leaves_without_uplink(fabric)}
+    rated = [leaf for leaf in leaf_capacities(fabric) if _rated(leaf) or leaf.name in cut]
     if not rated:
         return None
     usual, agreeing = Counter(leaf.up.links for leaf in rated).most_common(1)[0]
     expected = usual if 2 * agreeing > len(rated) else 0
 
     def lost(leaf: SwitchCapacity) -> float:
-        return 1 - leaf.up.links / max(leaf.nominal_up.links, expected)
+        return 1 - leaf.up.links / max(leaf.nominal_up.links, expected, 1)
 
     return max(rated, key=lambda leaf: (lost(leaf), _oversubscription(leaf)))
+
+
+def leaves_without_uplink(fabric: Fabric) -> tuple[SwitchCapacity, ...]:
+    """Leaves with live hosts from which nothing goes up: all uplinks are down, or there are none though
+    nearly all leaves of its kind have some. Kept in the fabric's memo.
+
+    A leaf's kind is what most of its hosts serve, and whether it is on a rail: a switch of a storage network
+    of its own need not go up.
+    A leaf cabled to another switch, or to one that no source tells of, is not alone.
+    """
+    known: tuple[SwitchCapacity, ...] | None = fabric.memo.get("leaves without uplink")
+    if known is None:
+        leaves = [leaf for leaf in leaf_capacities(fabric) if leaf.down.links or leaf.beside.links]
+        kind = {leaf.name: (_serves(fabric, leaf.name), leaf.rail is None) for leaf in leaves}
+        every = Counter(kind[leaf.name] for leaf in leaves)
+        joined = Counter(kind[leaf.name] for leaf in leaves if leaf.nominal_up.links)
+        found = []
+        for leaf in leaves:
+            with_uplink, of_kind = joined[kind[leaf.name]], every[kind[leaf.name]]
+            expected = with_uplink >= _FEWEST and with_uplink >= _MOST * of_kind
+            alone = expected and not leaf.nominal_up.links and _only_hosts(fabric, leaf.name)
+            if alone or (leaf.nominal_up.links and not leaf.up.links):
+                found.append(leaf)
+        known = fabric.memo["leaves without uplink"] = tuple(found)
+    return known
+
+
+def _serves(fabric: Fabric, leaf: str) -> str:
+    """What most end points on a leaf serve; that of which nothing is known computes."""
+    below = [fabric.device(k.dst) for k in fabric.links_from(leaf)]
+    roles = Counter(
+        d.role or "compute" for d in below if _TIER.get(d.kind) == 0 and d.role != "aggregation"
+    )
+    return max(roles, key=lambda role: (roles[role], role == "compute"), default="compute")
+
+
+def _only_hosts(fabric: Fabric, leaf: str) -> bool:
+    return all(_TIER.get(fabric.device(k.dst).kind) == 0 for k in fabric.links_from(leaf))
 
 
 def _rated(leaf: SwitchCapacity) -> bool:

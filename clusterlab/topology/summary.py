@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from clusterlab.topology.capacity import Side, SwitchCapacity, switch_capacities
+from clusterlab.topology.capacity import (
+    Side,
+    SwitchCapacity,
+    leaves_without_uplink,
+    switch_capacities,
+)
 from clusterlab.topology.checks.nic_distance import DISTANCES, nearest_nics
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import find_faults, total
@@ -166,7 +171,7 @@ def _oversubscription(fabric: Fabric) -> dict[str, Any]:
     ]
     nominal = [r for leaf in leaves if (r := leaf.nominal_oversubscription) is not None]
     live = [(r, leaf.name) for leaf in leaves if (r := leaf.oversubscription) is not None]
-    cut = [leaf.name for leaf in leaves if leaf.nominal_up.links and not leaf.up.links]
+    cut = [leaf.name for leaf in leaves_without_uplink(fabric)] if cables else []
     worst = max(live, default=(None, None))
     return {
         "declared": dict(fabric.oversubscription),

@@ -8,6 +8,7 @@ from clusterlab.core.findings import Finding, most_severe_first
 from clusterlab.topology.checks.cabling import cabling
 from clusterlab.topology.checks.capacity_mismatch import capacity_mismatch
 from clusterlab.topology.checks.down import down
+from clusterlab.topology.checks.isolated import isolated_leaves
 from clusterlab.topology.checks.nic_distance import nic_distance
 from clusterlab.topology.checks.ports import ports
 from clusterlab.topology.checks.unknown import unknown
@@ -21,6 +22,7 @@ def _cabling(fabric: Fabric) -> list[Finding]:
 
 
 CHECKS: tuple[Callable[[Fabric], list[Finding]], ...] = (
+    isolated_leaves,
     down,
     _cabling,
     ports,

@@ -13,7 +13,8 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
-from clusterlab.topology.checks.rail_names import leaf_would_be, rail_said
+from clusterlab.topology.checks.rail_leaves import missing_leaves
+from clusterlab.topology.checks.rail_names import rail_said
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import natural
@@ -117,34 +118,6 @@ def _move(fabric: Fabric, stray: Stray) -> str:
     cable = stray.cable
     target = stray.belongs_to or "its rail's leaf"
     return f"{cable.nic} from {at_port(fabric, cable.leaf, cable.nic)} to {target}"
-
-
-def missing_leaves(fabric: Fabric) -> list[Finding]:
-    """Leaves that a group of hosts lacks though nearly all groups have one for each rail."""
-    rails = infer_rails(fabric)
-    findings = []
-    for group, rail in rails.missing_leaves():
-        siblings = rails.groups[group]
-        hosts = [h for h, g in rails.group_of_host.items() if g == group]
-        short = sum(rail not in rails.hosts.get(h, {}) for h in hosts)
-        name = leaf_would_be(rails, group, rail)
-        findings.append(
-            Finding(
-                "missing_leaf",
-                Severity.ERROR,
-                (
-                    f"no leaf of {rail_said(rails, rail)} beside {', '.join(siblings)}"
-                    + (f"; by the others' names it would be {name}" if name else ""),
-                    f"{len(rails.groups) - 1} other groups of hosts have all {rails.count} rails"
-                    if len(rails.missing_leaves()) == 1
-                    else f"most of {len(rails.groups)} groups of hosts have all {rails.count} rails",
-                    f"{short} of {len(hosts)} hosts there have no port on that rail",
-                ),
-                "bring the switch up or check why the subnet manager does not see it"
-                " (power, cables to the spines)",
-            )
-        )
-    return findings
 
 
 def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:

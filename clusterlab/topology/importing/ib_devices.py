@@ -125,7 +125,9 @@ def _kinds(said: Descriptions, cables: Iterable[Cable], hosts: set[str]) -> dict
                 neighbours[one].add(other)
             elif one in neighbours and other in hosts:
                 count[one] += 1
-    return tiers(neighbours, count, {s: tier_named(name) for s, name in said.switches.items()})
+    named = {s: tier_named(name) for s, name in said.switches.items()}
+    alike = {s: name.name and re.sub(r"\d+", "#", name.name) for s, name in said.switches.items()}
+    return tiers(neighbours, count, named, alike)
 
 
 def _device(

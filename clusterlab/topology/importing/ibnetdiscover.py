@@ -20,6 +20,8 @@ from clusterlab.formats.ibnetdiscover import parse_ibnetdiscover
 from clusterlab.formats.infiniband import IbNetwork, IbNode, Rate
 from clusterlab.topology.capacity import most_oversubscribed_leaf, worst_leaf
 from clusterlab.topology.checks.cabling import cabling
+from clusterlab.topology.checks.isolated import isolated_leaves
+from clusterlab.topology.checks.rail_leaves import empty_leaves
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.ib_cables import Cable, cables_of, reading_findings, shortened
 from clusterlab.topology.importing.ib_devices import Descriptions, devices_of
@@ -59,6 +61,7 @@ def read_ibnetdiscover(text: str, *, file: str) -> Imported:
         *findings,
         *_same_names(said),
         *_no_links(network, cables, file),
+        *isolated_leaves(fabric),
         *cabling(fabric),
     )
     return Imported(KIND, fabric, every, _facts(fabric))
@@ -156,7 +159,9 @@ def _facts(fabric: Fabric) -> dict[str, Any]:
     }
     if rails.groups:
         facts["racks"] = len(rails.groups)
-        facts["leaves_expected"] = leaves + len(rails.missing_leaves())
+        facts["leaves_expected"] = (
+            leaves + len(rails.missing_leaves()) - len(empty_leaves(fabric, rails))
+        )
     for fact, leaf in (
         ("worst_leaf", worst_leaf(fabric)),
         ("most_oversubscribed_leaf", most_oversubscribed_leaf(fabric)),

@@ -58,3 +58,15 @@ def test_what_is_down_is_not_also_missing() -> None:
         "nic_distance",
         "oversubscription_mismatch",
     }
+
+
+def test_a_leaf_cut_from_every_spine_is_an_error() -> None:
+    findings = check(break_fabric(superpod(31, 4), ["leaf3/spine*"]))
+    assert findings[0].code == "leaf_isolated"
+    assert findings[0].severity == Severity.ERROR
+    assert findings[0].links == ("leaf3",)
+    assert "0 of 32 uplinks live" in findings[0].evidence[0]
+
+
+def test_a_leaf_that_is_down_itself_is_not_also_isolated() -> None:
+    assert "leaf_isolated" not in {f.code for f in check(break_fabric(superpod(31, 4), ["leaf3"]))}

@@ -7,12 +7,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.core.findings import Finding
+from clusterlab.core.findings import Finding, Severity
 from clusterlab.topology.checks.all_checks import check
 from clusterlab.topology.design.load import fabric_from_yaml
 from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover
 from clusterlab.topology.importing.imported import Imported
+from clusterlab.topology.summary import summary
 from tests.topology.importing.ib_sites import (
     Site,
     Written,
@@ -236,3 +237,50 @@ def test_management_hosts_on_some_rails_are_no_fault(site: Site, data: st.DataOb
     assert roles["ufm-01"] == roles["head"] == "management"
     assert roles["ubuntu"] is None
     assert roles["r0-node00"] == "compute"
+
+
+@few
+@given(sites(), st.data())
+def test_a_leaf_without_any_uplink_is_an_error(site: Site, data: st.DataObject) -> None:
+    leaf = data.draw(st.sampled_from(sorted(site.leaf.values())))
+    gone = [w for spine in site.spines for w in site.uplinks(leaf, spine)]
+    found = read(without_wires(site, gone))
+    assert codes(found) == Counter(["leaf_isolated"])
+    assert found.findings[0].severity == Severity.ERROR
+    assert called(site, leaf) in said(found, "leaf_isolated")
+    assert found.facts["worst_leaf"]["name"] == called(site, leaf)
+    assert found.facts["worst_leaf"]["up"] == 0
+    ratio = summary(found.fabric)["oversubscription"]
+    assert (ratio["worst_leaf"], ratio["leaves_without_uplink"]) == (called(site, leaf), 1)
+    assert checked(found) == list(found.findings)
+
+
+@few
+@given(sites(), st.data())
+def test_leaves_of_a_rack_without_power_are_leaves(site: Site, data: st.DataObject) -> None:
+    rack = data.draw(st.sampled_from(sorted({r for r, _ in site.leaf})))
+    off = [n for (r, _, _), n in site.nic.items() if r == rack]
+    for nic in off:
+        site = without_node(site, nic)
+    found = read(site)
+    assert codes(found) == Counter()
+    assert (found.facts["leaves"], found.facts["cores"]) == (len(site.leaf), 0)
+
+
+@few
+@given(sites(), st.data())
+def test_a_leaf_that_is_up_and_has_no_host_is_not_called_missing(
+    site: Site, data: st.DataObject
+) -> None:
+    rack, rail = data.draw(st.sampled_from(sorted(site.leaf)))
+    leaf = site.leaf[rack, rail]
+    for (r, _, n), nic in list(site.nic.items()):
+        if (r, n) == (rack, rail):
+            site = without_node(site, nic)
+    found = read(site)
+    assert codes(found) == Counter(["leaf_without_hosts"])
+    assert found.findings[0].severity == Severity.ERROR
+    assert called(site, leaf) in said(found, "leaf_without_hosts")
+    assert "bring the switch up" not in found.findings[0].fix
+    assert found.facts["leaves_expected"] == found.facts["leaves"] == len(site.leaf)
+    assert found.facts["cores"] == 0
