@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.matrix import topo_word
-from clusterlab.topology.parts import SWITCH_KINDS, DeviceKind, Link
+from clusterlab.topology.parts import SWITCH_KINDS, DeviceKind
 from clusterlab.topology.routing.hops import Hop, Trace
-from clusterlab.topology.routing.host_graph import PathType, host_graph
+from clusterlab.topology.routing.host_graph import PathType
+from clusterlab.topology.routing.host_hops import host_GBps, host_hops
 from clusterlab.topology.routing.network import Network, has_network, network_of
 from clusterlab.topology.routing.nics import leading_out, links_out, why_not
 from clusterlab.topology.routing.no_way import no_way
@@ -37,10 +36,8 @@ def trace(fabric: Fabric, src: str, dst: str, policy: Policy, *, label: int = 0)
         _check_end(fabric, name)
     inside = _inside(fabric, src, dst)
     if inside.type is not PathType.DIS:
-        hops = _host_hops(fabric, inside)
-        return Trace(
-            src, dst, inside.type.name, inside.GBps, hops, topo_m=topo_word(fabric, src, dst)
-        )
+        hops, GBps = host_hops(fabric, inside), host_GBps(fabric, inside)
+        return Trace(src, dst, inside.type.name, GBps, hops, topo_m=topo_word(fabric, src, dst))
     return _across(fabric, src, dst, policy, label)
 
 
@@ -125,8 +122,10 @@ def _joined(
 ) -> Trace:
     src, end, enter, dst = way
     leave, arrive = _inside(fabric, src, end), _inside(fabric, enter, dst)
-    hops = (*_host_hops(fabric, leave), *between, *_host_hops(fabric, arrive))
+    ends = [host_hops(fabric, path) for path in (leave, arrive)]
+    hops = (*ends[0], *between, *ends[1])
     rates = [hop.GBps for hop in hops]
+    rates += [host_GBps(fabric, path) for path in (leave, arrive) if path.GBps is not None]
     known = [rate for rate in rates if rate is not None]
     return Trace(
         src,
@@ -201,43 +200,3 @@ def _not_up_down(network: Network, routes: Routes) -> str:
             what.append(f"up again at {network.nodes[int(network.low[cable])]}")
         fell = down if not flat else fell
     return f"minimal routing: {', '.join(what)}"
-
-
-def _host_hops(fabric: Fabric, path: TypedPath) -> tuple[Hop, ...]:
-    """The hops of a path inside hosts. Its nodes may stand for several devices (NVSwitches, bridges)."""
-    hops = []
-    for a, b in pairwise(path.devices):
-        links = _links_between(fabric, a, b)
-        known = [rate for link in links if (rate := link.capacity_GBps) is not None]
-        hops.append(
-            Hop(
-                _together(fabric, a, [link.src for link in links]),
-                _together(fabric, b, [link.dst for link in links]),
-                links[0].link_class if links else "",
-                sum(known) if known and len(known) == len(links) else None,
-                links=sum(link.multiplicity for link in links),
-            )
-        )
-    return tuple(hops)
-
-
-def _together(fabric: Fabric, node: str, ends: list[str]) -> str:
-    """The NVSwitches that stand for one node, as a hostlist; any other node by its name."""
-    if fabric.device(node).kind != "nvswitch" or not ends:
-        return node
-    return compress_hostlist(sorted(set(ends), key=lambda name: (len(name), name)))
-
-
-def _links_between(fabric: Fabric, a: str, b: str) -> list[Link]:
-    """Live links from a to b, or to whatever stands beside b in one node of NCCL's graph."""
-    host = fabric.device(a).host or fabric.device(b).host
-    if host is None:
-        return []
-    node_of = host_graph(fabric, host).node_of
-    starts = [name for name, node in node_of.items() if node == a]
-    return [
-        link
-        for name in starts
-        for link in fabric.links_from(name)
-        if node_of.get(link.dst) == b and link.health > 0
-    ]

@@ -26,7 +26,8 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The way from ``src`` to ``dst``. ``type`` is NCCL's path type, ``GBps`` the least of its hops.
+    """The way from ``src`` to ``dst``. ``type`` is NCCL's path type, ``GBps`` the least of its hops (less
+    where NVSwitches between them cannot use all their links at once).
 
     ``parts`` are the types of the way to the NIC and from the other one, where it leads through the
     network. ``policy`` chose among equal cables there. No hops: no way (DIS, ``reason`` says why), or
