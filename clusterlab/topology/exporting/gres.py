@@ -49,7 +49,10 @@ def _lines(gpus: Sequence[Device], cpus: Sequence[Device]) -> Iterator[str]:
         line = "Name=gpu"
         kind = _type(model)
         line += f" Type={kind}" if kind else ""
-        line += f" File={_file(model, numbers)}"
+        file = _file(model, numbers)
+        # Without Flags a step gets the masks of all vendors (gres.conf(5)).
+        vendor = "amd" if file.startswith("/dev/dri") else "nvidia"
+        line += f" File={file} Flags={vendor}_gpu_env"
         if numa is not None and numa in cores:
             line += f" Cores={cores[numa]}"
         yield line

@@ -9,7 +9,7 @@ import pytest
 from clusterlab.topology.discover.distance import NicDistance, nic_distances, pci_distance
 from clusterlab.topology.discover.nics import read_nics
 from clusterlab.topology.discover.pci import read_pci
-from tests.binding.machines import add_nic, gpu, switch, two_socket_sys
+from tests.binding.machines import add_nic, bus_id, switch, two_socket_sys
 
 ROOT = ("pci0000:0a", "0000:0a:01.0")
 
@@ -47,7 +47,7 @@ def near(sys: Path, bus_id: str | None) -> dict[str, NicDistance]:
 def test_each_gpu_is_near_the_nic_behind_its_switch(tmp_path: Path) -> None:
     sys = two_socket_sys(tmp_path)
     for i in (0, 1):
-        nics = near(sys, gpu(i).bus_id)
+        nics = near(sys, bus_id(i))
         assert [n for n, nic in nics.items() if nic.near] == [f"mlx5_{i}"]
         assert nics[f"mlx5_{i}"].distance == "PIX"
         assert nics[f"mlx5_{1 - i}"].distance == "SYS"
@@ -56,7 +56,7 @@ def test_each_gpu_is_near_the_nic_behind_its_switch(tmp_path: Path) -> None:
 def test_a_nic_that_is_down_is_not_the_near_one(tmp_path: Path) -> None:
     sys = two_socket_sys(tmp_path)
     (sys / "class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
-    nics = near(sys, gpu(0).bus_id)
+    nics = near(sys, bus_id(0))
     assert not nics["mlx5_0"].near
     assert nics["mlx5_1"].near
 
@@ -64,7 +64,7 @@ def test_a_nic_that_is_down_is_not_the_near_one(tmp_path: Path) -> None:
 def test_two_ports_of_one_card_are_equally_near_and_names_count_as_numbers(tmp_path: Path) -> None:
     sys = two_socket_sys(tmp_path)
     add_nic(sys, "mlx5_10", f"{switch(0)}/0000:0d:00.0/0000:0e:00.1", 0)
-    nics = near(sys, gpu(0).bus_id)
+    nics = near(sys, bus_id(0))
     assert list(nics) == ["mlx5_0", "mlx5_1", "mlx5_10"]
     assert [name for name, nic in nics.items() if nic.near] == ["mlx5_0", "mlx5_10"]
 

@@ -21,8 +21,8 @@ def lines(text: str) -> list[str]:
 
 def test_equal_hosts_share_lines_and_each_domain_has_its_cores() -> None:
     assert lines(gres_conf(load_fabric("superpod-h100-1su"))) == [
-        "NodeName=n[0-30] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
-        "NodeName=n[0-30] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
+        "NodeName=n[0-30] Name=gpu Type=h100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env Cores=0-55",
+        "NodeName=n[0-30] Name=gpu Type=h100 File=/dev/nvidia[4-7] Flags=nvidia_gpu_env Cores=56-111",
     ]
 
 
@@ -30,10 +30,12 @@ def test_what_it_says_is_what_the_shipped_example_says() -> None:
     from clusterlab.core.shipped import shipped
 
     example = (shipped("slurm") / "gres.conf").read_text()
-    cores = dict(re.findall(r"Type=h100 File=/dev/nvidia(\d) Cores=(\S+)", example))
+    cores = dict(
+        re.findall(r"Type=h100 File=/dev/nvidia(\d) Flags=nvidia_gpu_env Cores=(\S+)", example)
+    )
     ours = {}
     for line in lines(gres_conf(load_fabric("dgx-h100"))):
-        match = re.search(r"File=/dev/nvidia\[(\d)-(\d)\] Cores=(\S+)", line)
+        match = re.search(r"File=/dev/nvidia\[(\d)-(\d)\] Flags=nvidia_gpu_env Cores=(\S+)", line)
         assert match is not None
         ours |= {str(i): match[3] for i in range(int(match[1]), int(match[2]) + 1)}
     assert ours == cores
@@ -41,7 +43,7 @@ def test_what_it_says_is_what_the_shipped_example_says() -> None:
 
 def test_amd_gpus_are_render_nodes() -> None:
     assert lines(gres_conf(load_fabric("mi300x")))[0].startswith(
-        "NodeName=n0 Name=gpu Type=mi300x File=/dev/dri/renderD[128-131]"
+        "NodeName=n0 Name=gpu Type=mi300x File=/dev/dri/renderD[128-131] Flags=amd_gpu_env"
     )
 
 
