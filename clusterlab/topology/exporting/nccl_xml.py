@@ -79,6 +79,7 @@ class _Writer:
     bus_ids: dict[str, str] = field(default_factory=dict)
     invented: list[str] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
+    unrated: list[str] = field(default_factory=list)
     devs: dict[str, int] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
 
@@ -104,6 +105,10 @@ class _Writer:
             yield f"Left out, all their links are down: {' '.join(_plain(n) for n in tree.gone)}"
         if self.degraded:
             yield f"Rounded down to whole links: {' '.join(_plain(n) for n in self.degraded)}"
+        if self.unrated:
+            # NCCL's reader fails on a c2c element without bw; without the element it asks NVML.
+            yield "C2C left out, as what software gets of it is not known (NCCL asks the machine):"
+            yield " ".join(_plain(n) for n in self.unrated)
         yield "-->"
 
     def _give_bus_ids(self, tree: PciTree) -> None:
@@ -235,9 +240,10 @@ class _Writer:
             if not count or (far.kind == "gpu" and far.name not in self.bus_ids):
                 continue
             if link.link_class == "c2c" and far.kind == "cpu":
-                rate = link.wire_GBps if link.GBps is None else link.GBps
-                if rate is not None:
-                    yield "c2c", {"bw": round(rate * 1000), "count": count}
+                if link.GBps is not None:
+                    yield "c2c", {"bw": round(link.GBps * 1000), "count": count}
+                elif gpu.name not in self.unrated:
+                    self.unrated.append(gpu.name)
                 continue
             tag = "xgmi" if link.link_class == "xgmi" else "nvlink"
             tclass = {"nvswitch": _NVSWITCH_CLASS, "cpu": _CPU_CLASS}.get(far.kind)

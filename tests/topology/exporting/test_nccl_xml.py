@@ -204,3 +204,21 @@ def test_amd_hosts_are_written_in_rccls_version() -> None:
     assert '<system version="2">' in text
     assert '<gpu dev="0" gcn="gfx942" rank="0">' in text
     assert text.count("<xgmi ") == 8 * 7
+
+
+@pytest.mark.parametrize("design", ["alps-gh200", "gb200-nvl72"])
+def test_a_signalling_rate_of_c2c_is_not_written_as_what_software_gets(design: str) -> None:
+    text = to_nccl_xml(load_fabric(design), "n0")
+    assert "<c2c" not in text
+    head = text.partition("-->")[0]
+    assert "C2C left out" in head
+    assert "n0/gpu0 n0/gpu1 n0/gpu2 n0/gpu3" in head
+
+
+def test_a_known_rate_of_c2c_comes_back() -> None:
+    fabric = load_fabric("alps-gh200")
+    known = tuple(replace(x, GBps=400.0) if x.link_class == "c2c" else x for x in fabric.links)
+    text = to_nccl_xml(replace(fabric, links=known), "n0")
+    assert text.count('<c2c bw="400000" count="1"/>') == 4
+    assert "left out" not in text
+    assert {x.GBps for x in read(text).links if x.link_class == "c2c"} == {400.0}
