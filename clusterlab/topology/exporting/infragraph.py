@@ -1,19 +1,22 @@
 """A fabric as InfraGraph (github.com/Keysight/infragraph, schema 2): templates, instances, links, edges.
 
 Equal hosts share one template. InfraGraph draws one edge between two parts, so parallel links are one edge
-at their total rate and say so in the link's description. Its links have no direction: a fabric whose two
-directions differ is refused. Links that are down, and memory, are left out.
+at their total rate and say so in the link's description, and so do those whose ends, NICs and switches,
+are on a rail, as InfraGraph has no rails. Its links have no direction: a fabric whose two directions
+differ is refused. Links that are down, and memory, are left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.exporting.infragraph_names import Names, Numbered, numbered
+from clusterlab.topology.exporting.infragraph_rails import rail_words
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
 
@@ -22,12 +25,16 @@ _CHOICES = {"gpu": "xpu", "cpu": "cpu", "nic": "nic"}
 
 @dataclass(frozen=True, slots=True)
 class _LinkKind:
-    """Links written as one: ``count`` parallel ones of ``GBps`` each (what is left of it)."""
+    """Links written as one: ``count`` parallel ones of ``GBps`` each (what is left of it).
+
+    ``rail`` is that of both ends, or of a NIC or switch at one (``infragraph_rails``).
+    """
 
     link_class: str
     GBps: float | None
     latency_us: float | None
     count: int
+    rail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +55,18 @@ class _HostType:
 
 
 class _LinkNames:
-    """Names of the link kinds in use: the class, numbered where one class has several."""
+    """Names of the link kinds in use: class and rail, numbered where several have the same."""
 
     def __init__(self) -> None:
         self.kinds: dict[_LinkKind, str] = {}
+        self.given = Names()
 
     def name(self, kind: _LinkKind) -> str:
         """The name of a kind, the same each time."""
         if kind not in self.kinds:
-            same = sum(k.link_class == kind.link_class for k in self.kinds)
-            self.kinds[kind] = kind.link_class + (f"-{same + 1}" if same else "")
+            rail = re.fullmatch(r"rail \d+", kind.rail)
+            name = kind.link_class + (f"-{kind.rail.replace(' ', '')}" if rail else "")
+            self.kinds[kind] = self.given.give(name)
         return self.kinds[kind]
 
     def lines(self, indent: str) -> list[str]:
@@ -65,9 +74,9 @@ class _LinkNames:
         lines = [f"{indent}links:{'' if self.kinds else ' []'}"]
         for kind, name in self.kinds.items():
             lines.append(f"{indent}- name: {name}")
-            if kind.count > 1:
-                each = "" if kind.GBps is None else f" of {kind.GBps:.12g} GB/s each"
-                lines.append(f'{indent}  description: "{kind.count} parallel links{each}"')
+            described = _described(kind)
+            if described:
+                lines.append(f"{indent}  description: {json.dumps(described)}")
             if kind.GBps is not None or kind.latency_us is not None:
                 lines.append(f"{indent}  physical:")
             if kind.GBps is not None:
@@ -77,6 +86,13 @@ class _LinkNames:
             if kind.latency_us is not None:
                 lines.append(f"{indent}    latency: {{choice: us, us: {_number(kind.latency_us)}}}")
         return lines
+
+
+def _described(kind: _LinkKind) -> str:
+    """``4 parallel links of 50 GB/s each; rail 3``, as far as there is something to say."""
+    each = "" if kind.GBps is None else f" of {kind.GBps:.12g} GB/s each"
+    parallel = f"{kind.count} parallel links{each}" if kind.count > 1 else ""
+    return "; ".join(words for words in (parallel, kind.rail) if words)
 
 
 def _number(value: float) -> str:
@@ -92,10 +108,10 @@ def infragraph(fabric: Fabric) -> str:
     two directions of a connection differ.
     """
     names = Names()
-    types = _host_types(fabric)
     outside = fabric.network_devices
     between = list(_edges(fabric, fabric.network_links))
     ports = Counter(end for edge in between for end in (edge.a, edge.b))
+    types = _host_types(fabric, ports)
     devices: list[str] = []
     places: dict[str, Numbered] = {}
     layouts: dict[str, dict[str, Numbered]] = {}
@@ -124,7 +140,7 @@ def infragraph(fabric: Fabric) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _host_types(fabric: Fabric) -> dict[_HostType, list[str]]:
+def _host_types(fabric: Fabric, cabled: Collection[str]) -> dict[_HostType, list[str]]:
     types: defaultdict[_HostType, list[str]] = defaultdict(list)
     for host in fabric.hosts:
         devices = fabric.on_host(host)
@@ -132,7 +148,7 @@ def _host_types(fabric: Fabric) -> dict[_HostType, list[str]]:
         links = [link for d in devices for link in fabric.links_from(d.name) if link.dst in inside]
         edges = [
             _Edge(_local(edge.a, host), _local(edge.b, host), edge.kind)
-            for edge in _edges(fabric, links)
+            for edge in _edges(fabric, links, without_rail=cabled)
         ]
         described = [(_local(d.name, host), _choice(d), d.model or "") for d in devices]
         types[_HostType(tuple(described), tuple(edges))].append(host)
@@ -150,8 +166,13 @@ def _choice(device: Device) -> str:
     return _CHOICES.get(device.kind, device.kind)
 
 
-def _edges(fabric: Fabric, links: Iterable[Link]) -> Iterator[_Edge]:
-    """Connections, each once, with what both directions agree on."""
+def _edges(
+    fabric: Fabric, links: Iterable[Link], *, without_rail: Collection[str] = ()
+) -> Iterator[_Edge]:
+    """Connections, each once, with what both directions agree on.
+
+    The rail of a NIC stands at its network's cables; ``without_rail`` are the devices that have some.
+    """
     ways: defaultdict[tuple[str, str], Counter[tuple[str, float | None, float | None]]]
     ways = defaultdict(Counter)
     for link in links:
@@ -169,8 +190,10 @@ def _edges(fabric: Fabric, links: Iterable[Link]) -> Iterator[_Edge]:
     for (a, b), kinds in ways.items():
         if (b, a) not in done:
             done.add((a, b))
+            told = {a, b}.isdisjoint(without_rail)
+            rail = rail_words(fabric.device(a), fabric.device(b)) if told else ""
             for (link_class, GBps, latency_us), count in kinds.items():
-                yield _Edge(a, b, _LinkKind(link_class, GBps, latency_us, count))
+                yield _Edge(a, b, _LinkKind(link_class, GBps, latency_us, count, rail))
 
 
 def _by_kind(

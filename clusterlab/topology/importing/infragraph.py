@@ -24,6 +24,7 @@ from clusterlab.topology.importing.infragraph_blueprint import Blueprint, Cable,
 from clusterlab.topology.importing.infragraph_expand import Expansion
 from clusterlab.topology.importing.infragraph_findings import findings_of, untrusted_links
 from clusterlab.topology.importing.infragraph_join import Joined, contract
+from clusterlab.topology.importing.infragraph_rails import rail_of_both, with_rails
 from clusterlab.topology.importing.infragraph_roles import (
     component_kind,
     is_management,
@@ -91,7 +92,7 @@ class _Assembly:
         renamed = self._into_hosts()
         joined = [replace(j, a=renamed.get(j.a, j.a), b=renamed.get(j.b, j.b)) for j in joined]
         self._tiers(joined)
-        return self.devices, joined
+        return with_rails(self.devices, joined), joined
 
     def _stamp(
         self, instance: Instance, i: int, blueprint: Blueprint, classes: Mapping[str, set[str]]
@@ -239,6 +240,7 @@ def _both_ways(
             GBps,
             latency_us,
             multiplicity=cable.count * each,
+            rail=rail_of_both(cable.link.description),
             GBps_source=""
             if GBps is None
             else f"infragraph: {cable.link.unit} of {cable.link.name}",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
+from clusterlab.topology.design.clos import Clos
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.exporting.infragraph import infragraph
 from clusterlab.topology.exporting.infragraph_names import Names, Numbered, numbered
@@ -19,10 +20,12 @@ from clusterlab.topology.importing.infragraph import read_infragraph
 from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import both, rails, trees
 from tests.topology.fabrics import leaf_spine
+from tests.topology.routing.clos_fabrics import NDR, fabric_of
 
 
-def devices(fabric: Fabric) -> dict[str, tuple[str, str | None]]:
-    return {d.name: (d.kind, d.host) for d in fabric.devices}
+def devices(fabric: Fabric) -> dict[str, tuple[str, str | None, int | None]]:
+    """Kind and host of each device, and the rail of NICs and switches: a GPU's is that of its NIC."""
+    return {d.name: (d.kind, d.host, None if d.kind == "gpu" else d.rail) for d in fabric.devices}
 
 
 def cables(fabric: Fabric) -> Counter[tuple[object, ...]]:
@@ -75,6 +78,29 @@ def test_rail_fabrics_come_back(
     found = back(fabric)
     assert devices(found) == devices(fabric)
     assert cables(found) == cables(fabric)
+
+
+def test_rails_of_a_network_with_spines_of_their_own_come_back() -> None:
+    kinds = {"leaf": NDR, "spine": NDR}
+    shape = Clos(hosts_per_su=2, rails=2, rail_groups=True, spines=2, uplinks=2, kinds=kinds)
+    fabric = fabric_of(shape, 4)
+    found = back(fabric)
+    assert {d.rail for d in fabric.of_kind("spine")} == {0, 1}
+    assert devices(found) == devices(fabric)
+    assert cables(found) == cables(fabric)
+
+
+def test_a_nic_keeps_its_rail_on_a_switch_of_another_and_without_any() -> None:
+    fabric = rails(units=1, hosts=2)
+    leaves = {"leaf0": 1, "leaf1": 0}
+    crossed = tuple(replace(d, rail=leaves.get(d.name, d.rail)) for d in fabric.devices)
+    bare = replace(fabric, devices=crossed)
+    assert devices(back(bare)) == devices(bare)
+    inside = tuple(d for d in fabric.devices if d.host is not None)
+    names = {d.name for d in inside}
+    links = tuple(x for x in fabric.links if {x.src, x.dst} <= names)
+    alone = replace(fabric, devices=inside, links=links)
+    assert [d.rail for d in back(alone).of_kind("nic")] == [0, 1, 0, 1]
 
 
 def test_equal_hosts_share_a_template_and_parallel_links_an_edge() -> None:
