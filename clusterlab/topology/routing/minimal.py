@@ -134,8 +134,9 @@ def _blocks(network: Network, tables: Network, src: Ints, dst: Ints) -> Iterator
 
 
 def _block(network: Network, graph: SwitchGraph, pairs: Longs, src: Ints, dst: Ints) -> _Block:
-    ports = np.concatenate([network.at(node) for node in np.unique(dst).tolist()])
-    targets = np.unique(network.high[ports]).astype(np.int32)
+    ends = np.zeros(len(network.nodes), dtype=bool)
+    ends[dst] = True
+    targets = np.unique(network.high[ends[network.low]]).astype(np.int32)
     distance = graph.distances(targets)
 
     def between(leaves: Ints, enters: Ints) -> NDArray[np.integer]:
