@@ -15,6 +15,13 @@ from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
 from clusterlab.topology.checks.rail_leaves import missing_leaves
 from clusterlab.topology.checks.rail_names import rail_said
+from clusterlab.topology.checks.stray_cables import (
+    exchanged_uplinks,
+    host_on_spine,
+    leaf_to_leaf,
+    misplaced,
+)
+from clusterlab.topology.checks.switch_rates import slow_switches
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.faults import natural
@@ -31,9 +38,13 @@ def cabling(fabric: Fabric) -> list[Finding]:
     return [
         *cross_wired_rails(fabric),
         *missing_leaves(fabric),
+        *host_on_spine(fabric),
         *hosts_missing_a_rail(fabric),
         *uplinks(fabric),
+        *exchanged_uplinks(fabric),
+        *leaf_to_leaf(fabric),
         *degraded_links(fabric),
+        *slow_switches(fabric),
         *ports_without_host(fabric),
         *storage_among_compute(fabric),
     ]
@@ -127,12 +138,18 @@ def hosts_missing_a_rail(fabric: Fabric) -> list[Finding]:
     """
     rails = infer_rails(fabric)
     unnamed = {link.dst for nic in _without_host(fabric) for link in fabric.links_from(nic.name)}
+    elsewhere = {host for host, *_ in misplaced(fabric)}  # found, and told by host_on_spine
     missing: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for host, own in rails.hosts.items():
         group = rails.group_of_host.get(host)
         for rail in range(rails.count):
             leaf = None if group is None else rails.leaf_of(group, rail)
-            if rail not in own and leaf is not None and leaf not in unnamed:
+            if (
+                rail not in own
+                and leaf is not None
+                and leaf not in unnamed
+                and host not in elsewhere
+            ):
                 missing[rail, leaf].append(host)
     return [
         Finding(

@@ -113,7 +113,11 @@ def _build(
 
 def exchanged(site: Site, one: str, other: str) -> Site:
     """Two NICs' cables exchanged at the switches."""
-    first, second = site.wire_of(one), site.wire_of(other)
+    return rewired(site, site.wire_of(one), site.wire_of(other))
+
+
+def rewired(site: Site, first: Wire, second: Wire) -> Site:
+    """The far ends of two cables exchanged."""
     swap = {first: replace(first, b=second.b), second: replace(second, b=first.b)}
     return replace(site, wires=tuple(swap.get(w, w) for w in site.wires))
 

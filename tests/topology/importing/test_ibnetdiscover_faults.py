@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +17,14 @@ from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.summary import summary
 from tests.topology.importing.ib_sites import (
     Site,
+    Wire,
     Written,
     at_rate,
     blocks,
     described,
     exchanged,
     port_lines,
+    rewired,
     sites,
     without_node,
     without_wires,
@@ -284,3 +287,82 @@ def test_a_leaf_that_is_up_and_has_no_host_is_not_called_missing(
     assert "bring the switch up" not in found.findings[0].fix
     assert found.facts["leaves_expected"] == found.facts["leaves"] == len(site.leaf)
     assert found.facts["cores"] == 0
+
+
+def all_at(site: Site, switch: str, rate: str) -> Site:
+    """Every cable between ``switch`` and other switches at ``rate``."""
+    own = [w for w in site.wires if switch in (w.a[0], w.b[0]) and w.b[0] in site.spines]
+    for wire in own:
+        site = at_rate(site, wire, rate)
+    return site
+
+
+@few
+@given(sites(), st.data())
+def test_a_leaf_with_slow_uplinks_only_is_found_beside_its_equals(
+    site: Site, data: st.DataObject
+) -> None:
+    leaf = data.draw(st.sampled_from(sorted(site.leaf.values())))
+    found = read(all_at(site, leaf, "4xHDR"))
+    assert codes(found) == Counter(["slow_switch"])
+    assert said(found, "slow_switch").startswith(f"{called(site, leaf)}: all")
+
+
+@few
+@given(sites(), st.data())
+def test_a_slow_spine_is_found_where_there_are_equals(site: Site, data: st.DataObject) -> None:
+    spine = data.draw(st.sampled_from(site.spines))
+    found = read(all_at(site, spine, "2xNDR"))
+    expected = ["slow_switch"] if len(site.spines) > 3 else []
+    assert codes(found) == Counter(expected)
+    assert called(site, spine) in said(found, "slow_switch") or not expected
+
+
+@few
+@given(sites())
+def test_half_of_the_spines_at_another_speed_is_a_design(site: Site) -> None:
+    for spine in site.spines[: len(site.spines) // 2]:
+        site = all_at(site, spine, "4xHDR")
+    assert codes(read(site)) == Counter()
+
+
+@few
+@given(sites(), st.data())
+def test_a_cable_between_two_leaves_is_found(site: Site, data: st.DataObject) -> None:
+    pair = data.draw(
+        st.lists(st.sampled_from(sorted(site.leaf.values())), min_size=2, max_size=2, unique=True)
+    )
+    wire = Wire((pair[0], 61), (pair[1], 62))
+    found = read(replace(site, wires=(*site.wires, wire)))
+    assert codes(found) == Counter(["leaf_to_leaf_link"])
+    text = said(found, "leaf_to_leaf_link")
+    assert f"{called(site, pair[0])} port 61" in text
+    assert f"{called(site, pair[1])} port 62" in text
+
+
+@few
+@given(sites(), st.data())
+def test_a_host_plugged_into_a_spine_is_told_where_it_is(site: Site, data: st.DataObject) -> None:
+    key = pick(data, site)
+    nic, spine = site.nic[key], data.draw(st.sampled_from(site.spines))
+    gone = without_wires(site, [site.wire_of(nic)])
+    found = read(replace(gone, wires=(*gone.wires, Wire((spine, 250), (nic, 1)))))
+    assert codes(found) == Counter(["host_on_spine"])
+    text = said(found, "host_on_spine")
+    assert f"{called(site, spine)} port 250 – host {site.nodes[nic].split()[0]}" in text
+    assert called(site, site.leaf[key[0], key[2]]) in text
+
+
+@few
+@given(sites(), st.data())
+def test_uplinks_exchanged_between_two_leaves_are_found(site: Site, data: st.DataObject) -> None:
+    leaves = data.draw(
+        st.lists(st.sampled_from(sorted(site.leaf.values())), min_size=2, max_size=2, unique=True)
+    )
+    one, two = (site.uplinks(leaf, site.spines[i])[0] for i, leaf in enumerate(leaves))
+    found = read(rewired(site, one, two))
+    if len(site.leaf) < 12:
+        return  # two of so few are no small part
+    assert codes(found) == Counter(["exchanged_uplinks"])
+    for leaf in leaves:
+        assert called(site, leaf) in said(found, "exchanged_uplinks")
