@@ -30,6 +30,9 @@ MAX_LINES = 4_000_000
 _LONGEST = 2000
 """Characters of a line: a description has at most 64, so anything near this is no line of ours."""
 
+_LONG_WORDS = re.compile(r"""(["'])([^"']{64})[^"']*(["'])""")
+"""A quoted description beyond the 64 bytes that NodeDescription holds (InfiniBand specification)."""
+
 _KINDS: dict[str, NodeKind] = {
     "switch": "switch",
     "ca": "ca",
@@ -63,13 +66,18 @@ _EXTENDED_CODES = {1: "FDR", 2: "EDR", 4: "HDR", 8: "NDR", 16: "XDR"}
 
 def recognise(text: str) -> bool:
     """Whether ``text`` holds a node block, a port line or a list line of ibnetdiscover."""
-    lines = [line for line in text.splitlines() if len(line) <= _LONGEST]
+    lines = [line for line in map(_cut, text.splitlines()) if len(line) <= _LONGEST]
     return any(_NODE.match(line) for line in lines) or has_lines_of(lines)
+
+
+def _cut(line: str) -> str:
+    """A line that is far too long with its descriptions cut to their 64 characters."""
+    return _LONG_WORDS.sub(r"\1\2\3", line) if len(line) > _LONGEST else line
 
 
 def parse_ibnetdiscover(text: str, *, file: str) -> IbNetwork:
     """The nodes and ports in ``text``. Raises UsageError where there is no node, or far too many lines."""
-    lines = text.splitlines()
+    lines = list(map(_cut, text.splitlines()))
     if len(lines) > MAX_LINES:
         raise UsageError(
             f"{len(lines)} lines", where=file, expected=f"at most {MAX_LINES} (one subnet)"

@@ -227,9 +227,12 @@ def _unknown_keys(reading: _Reading, line: int, pairs: dict[str, str]) -> None:
 
 def _sizes(text: str, where: str) -> tuple[int, ...]:
     sizes = text.split(",")
-    if not all(re.fullmatch(r"\s*[0-9]{1,9}\s*", size) for size in sizes):
+    if not all(re.fullmatch(r"\s*[0-9]{1,9}\s*", size) and int(size) for size in sizes):
         raise UsageError(
-            f"BlockSizes={text[:60]}", where=where, expected="whole numbers such as 18,36"
+            f"BlockSizes={text[:60]}",
+            where=where,
+            expected="whole numbers from 1, such as 18,36",
+            fix="give the number of nodes of a base block, then of blocks joined (topology.conf(5))",
         )
     return tuple(int(size) for size in sizes)
 

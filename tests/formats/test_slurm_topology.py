@@ -60,6 +60,7 @@ def test_commented_out_records_are_counted() -> None:
         ('SwitchName="" Nodes=n1\n', 1, "without a name"),
         ("\n\nSwitchName=s Nodes=n[1-999999999]\n", 3, "entries"),
         ("BlockSizes=x\n", 1, "BlockSizes"),
+        ("BlockSizes=18,0\n", 1, "BlockSizes"),
     ],
 )
 def test_broken_lines_are_named(text: str, line: int, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ def _shown(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    """The file's text. Bytes that are not UTF-8 (a terminal's noise) become U+FFFD."""
+    """The file's text. Bytes that are not UTF-8 (a terminal's noise) become U+FFFD. UTF-16 is taken with its mark."""
     try:
         if str(path) == "-":
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
@@ -65,6 +66,8 @@ def _text(path: Path) -> str:
             where=_shown(path),
             expected="a listing of one host or one network",
         )
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what PowerShell's > writes
+        return data.decode("utf-16", errors="replace")
     if b"\0" in data[:4096]:
         raise UsageError("not text", where=_shown(path), expected="a text file")
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")

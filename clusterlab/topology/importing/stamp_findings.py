@@ -211,12 +211,18 @@ def _absent(inside: Node, places: Places) -> Iterator[Finding]:
 def _extra(network: Fabric, places: Places) -> Iterator[Finding]:
     known = {device for own in places.values() for device in own.values()}
     extra = [d.name for h in places for d in network.on_host(h, "nic") if d.name not in known]
+    # More than the node's own, or one that is on a rail: then the node is not that of these hosts.
+    doubtful = len(extra) > len(known) or any(
+        network.device(name).role == "compute" or network.device(name).rail is not None
+        for name in extra
+    )
     if extra:
         yield Finding(
             code="nic_not_in_node",
-            severity=Severity.INFO,
+            severity=Severity.WARNING if doubtful else Severity.INFO,
             evidence=(f"{len(extra)} NICs, the first {', '.join(extra[:8])}",),
-            fix="these hosts have NICs that the node's file does not; their place on PCIe is unknown",
+            fix="these hosts have NICs that the node's file does not; their place on PCIe is unknown"
+            + (": give the file of one of these very hosts" if doubtful else ""),
         )
 
 

@@ -134,6 +134,11 @@ def test_nics_on_one_side_only_are_said() -> None:
     assert codes(merged) == ["nic_not_in_node"]
     assert merged.findings[0].severity == Severity.INFO
     assert len(merged.fabric.of_kind("nic")) == 4
+    railed = network()
+    devices = tuple(replace(d, rail=0) if d.kind == "nic" else d for d in railed.fabric.devices)
+    on_rails = replace(railed, fabric=replace(railed.fabric, devices=devices))
+    (finding,) = merge([node(nics=1), on_rails]).findings
+    assert (finding.code, finding.severity) == ("nic_not_in_node", Severity.WARNING)
     lost = network().fabric
     links = tuple(link for link in lost.links if "a2/mlx5_1" not in link.name)
     devices = tuple(d for d in lost.devices if d.name != "a2/mlx5_1")
