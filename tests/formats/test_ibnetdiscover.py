@@ -146,8 +146,11 @@ def test_no_file_of_another_kind_is_claimed() -> None:
 
 def test_a_description_far_beyond_its_64_bytes_is_cut_and_the_node_kept() -> None:
     words = "x" * 3000
-    blocks_text = f'Ca\t1 "H-0000000000000001"\t\t# "{words}"\n[1]\t"S-0000000000000002"[7]\t\t# "leaf" 4xNDR\n'
-    ports_text = f"CA     5  1 0x0000000000000001 4x NDR - SW     7  7 0x0000000000000002 ( '{words}' - 'leaf' )\n"
+    leaf = "0000000000000002"
+    blocks_text = (
+        f'Ca\t1 "H-0000000000000001"\t\t# "{words}"\n[1]\t"S-{leaf}"[7]\t\t# "leaf" 4xNDR\n'
+    )
+    ports_text = f"CA  5  1 0x0000000000000001 4x NDR - SW  7  7 0x{leaf} ( '{words}' - 'leaf' )\n"
     for text in (blocks_text, ports_text):
         assert recognise(text)
         network = parse_ibnetdiscover(text, file="f")

@@ -45,7 +45,9 @@ def _shown(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    """The file's text. Bytes that are not UTF-8 (a terminal's noise) become U+FFFD. UTF-16 is taken with its mark."""
+    """The file's text: UTF-16 where its mark says so, else UTF-8, in which bytes that are none (a terminal's
+    noise) become U+FFFD.
+    """
     try:
         if str(path) == "-":
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)

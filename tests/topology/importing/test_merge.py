@@ -132,13 +132,13 @@ def test_slurms_leaf_that_no_cable_confirms_is_found() -> None:
 def test_nics_on_one_side_only_are_said() -> None:
     merged = merge([node(nics=1), network()])
     assert codes(merged) == ["nic_not_in_node"]
-    assert merged.findings[0].severity == Severity.INFO
+    assert merged.findings[0].severity == Severity.WARNING  # the NIC is on a rail
     assert len(merged.fabric.of_kind("nic")) == 4
-    railed = network()
-    devices = tuple(replace(d, rail=0) if d.kind == "nic" else d for d in railed.fabric.devices)
-    on_rails = replace(railed, fabric=replace(railed.fabric, devices=devices))
-    (finding,) = merge([node(nics=1), on_rails]).findings
-    assert (finding.code, finding.severity) == ("nic_not_in_node", Severity.WARNING)
+    plain = network().fabric
+    devices = tuple(replace(d, rail=None, role=None) for d in plain.devices)
+    merged = merge([node(nics=1), Imported("ibnetdiscover", replace(plain, devices=devices))])
+    assert codes(merged) == ["nic_not_in_node"]
+    assert merged.findings[0].severity == Severity.INFO
     lost = network().fabric
     links = tuple(link for link in lost.links if "a2/mlx5_1" not in link.name)
     devices = tuple(d for d in lost.devices if d.name != "a2/mlx5_1")
