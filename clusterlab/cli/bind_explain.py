@@ -73,7 +73,8 @@ def _text(found: Explanation) -> str:
     lines = _table(found.tasks) if found.tasks else []
     if found.rejected is not None:
         lines += ["rejected:", *(f"  {line}" for line in found.rejected.splitlines())]
-    lines += [wrapped for warning in found.warnings for wrapped in _wrapped(warning)]
+    lines += [wrapped for warning in found.warnings for wrapped in _wrapped("- ", warning)]
+    lines += [wrapped for note in found.notes for wrapped in _wrapped("- note: ", note)]
     return "\n".join(lines)
 
 
@@ -110,7 +111,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _wrapped(warning: str) -> list[str]:
+def _wrapped(lead: str, text: str) -> list[str]:
     return textwrap.wrap(
-        f"- {warning}", 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        lead + text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )

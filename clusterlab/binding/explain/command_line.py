@@ -149,6 +149,13 @@ def _read_words(words: list[str], where: str) -> CommandLine:
             where=where,
             expected=f"one of {', '.join(COMMANDS)}, after assignments if any",
         )
+    if ":" in rest:
+        raise UsageError(
+            f"a heterogeneous job: {rest.count(':') + 1} components with ':' between",
+            where=where,
+            expected="one component",
+            fix="predict each on its own",
+        )
     options, program = _read_options(command, rest[1:])
     return CommandLine(command, tuple(options), environ, tuple(program))
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterlab.binding.explain.advice import Job, advised
 from clusterlab.binding.explain.available import Node
 from clusterlab.binding.explain.busy import Held, read_busy
 from clusterlab.binding.explain.command_line import CommandLine, read_command_lines
 from clusterlab.binding.explain.predict import Cluster, Task, predict
 from clusterlab.binding.explain.profile import NodeProfile
 from clusterlab.binding.explain.rejection import RejectedError
-from clusterlab.binding.explain.surprises import surprises
 from clusterlab.binding.explain.versions import SlurmRules
 from clusterlab.core.errors import UsageError
 
@@ -22,11 +22,12 @@ _MOST_NODES = 4096
 
 @dataclass(frozen=True)
 class Explanation:
-    """The tasks, Slurm's message where it refuses, and what will surprise."""
+    """The tasks, Slurm's message where it refuses, what will surprise, and what may (``notes``)."""
 
     tasks: tuple[Task, ...]
     rejected: str | None
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As `bind explain --json` prints it."""
@@ -34,6 +35,7 @@ class Explanation:
             "tasks": [task.to_json() for task in self.tasks],
             "rejected": self.rejected,
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
 
 
@@ -79,7 +81,13 @@ def explain(submit: str, steps: Sequence[str], cluster: Cluster) -> Explanation:
             expected="steps with sbatch or salloc only",
         )
     found = predict(first, lines, cluster)
-    return Explanation(found.tasks, found.rejected, tuple(surprises(found, cluster)))
+    said = advised(found, Job(first, lines, cluster))
+    return Explanation(
+        found.tasks,
+        found.rejected,
+        tuple(one.text for one in said if not one.info),
+        tuple(one.text for one in said if one.info),
+    )
 
 
 def _one(submit: str) -> CommandLine:

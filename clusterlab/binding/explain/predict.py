@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clusterlab.binding.explain.allocation import Allocation, allocate
@@ -12,7 +12,7 @@ from clusterlab.binding.explain.batch_environment import step_environment
 from clusterlab.binding.explain.command_line import CommandLine
 from clusterlab.binding.explain.cpu_binding import CpuStep, bind_tasks, cpu_list
 from clusterlab.binding.explain.gpu_binding import GpuStep, bind_gpus
-from clusterlab.binding.explain.job_request import job_request, verify
+from clusterlab.binding.explain.job_request import JobRequest, job_request, verify
 from clusterlab.binding.explain.options import Options, check_gres_flags, read_options
 from clusterlab.binding.explain.rejection import BusyError, RejectedError
 from clusterlab.binding.explain.step import Step, create_step, settle_step_options
@@ -63,7 +63,8 @@ class Task:
 class Prediction:
     """``rejected``: Slurm's message where it refuses the job or a step; ``notes``: what srun prints.
 
-    ``waits``: steps that start only when others, begun before and still running, have ended.
+    ``waits``: steps that start only when others, begun before and still running, have ended. ``queued``:
+    why the job does not start at once; ``tasks`` are then those of its start.
     """
 
     tasks: tuple[Task, ...]
@@ -73,6 +74,7 @@ class Prediction:
     job: Options | None = None
     steps: tuple[Options, ...] = ()
     waits: tuple[int, ...] = ()
+    queued: str | None = None
 
 
 def predict(
@@ -92,7 +94,7 @@ def predict(
     except RejectedError as error:
         found.rejected = error.message
     except BusyError as error:
-        found.rejected = f"queued: {error}"
+        found.queued = str(error)
     return Prediction(
         tuple(found.tasks),
         found.rejected,
@@ -101,6 +103,7 @@ def predict(
         found.job,
         tuple(found.steps),
         tuple(found.waits),
+        found.queued,
     )
 
 
@@ -115,6 +118,7 @@ class _Found:
     job: Options | None = None
     steps: list[Options] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
+    queued: str | None = None
 
 
 def _run(
@@ -128,7 +132,7 @@ def _run(
     check_gres_flags(job, cluster.rules)
     found.job = job
     found.notes += verify(job)
-    allocation = allocate(job_request(job), cluster.nodes, command=submit.command)
+    allocation = _allocate(found, job_request(job), cluster, submit.command)
     found.allocation = allocation
     runner = _Runner(allocation, cluster, found.tasks, found.waits)
     if submit.command == "srun":
@@ -146,6 +150,18 @@ def _run(
         settle_step_options(options, allocation, direct=False)
         found.steps.append(options)
         runner.start(options, direct=False, background=line.background or options.exact)
+
+
+def _allocate(found: _Found, request: JobRequest, cluster: Cluster, command: str) -> Allocation:
+    """What the job gets; where others hold that now, what it gets when they have ended."""
+    try:
+        return allocate(request, cluster.nodes, command=command)
+    except BusyError as error:
+        if not any(node.busy_cores or node.busy_gpus for node in cluster.nodes):
+            raise
+        found.queued = f"{error}; its tasks are predicted as if those had ended"
+    idle = [replace(node, busy_cores=frozenset(), busy_gpus=frozenset()) for node in cluster.nodes]
+    return allocate(request, idle, command=command)
 
 
 def _step_options(line: CommandLine, around: Mapping[str, str], rules: SlurmRules) -> Options:

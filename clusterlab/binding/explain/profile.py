@@ -24,6 +24,7 @@ class NodeProfile:
     ``domains`` are the NUMA domains' CPUs. ``links[i][j]`` is gres.conf's Links= between two GPUs, ()
     where it has none. ``core_of_thread_first``: CPU numbers run through every core's first thread, then
     every core's second (as Linux does on most servers); else a core's threads are neighbours.
+    ``gpu_cores_known``: False where a file that should tell which cores GPUs are near does not.
     """
 
     name: str
@@ -35,6 +36,7 @@ class NodeProfile:
     domains: tuple[frozenset[int], ...] = ()
     links: tuple[tuple[int, ...], ...] = ()
     core_of_thread_first: bool = True
+    gpu_cores_known: bool = True
 
     @property
     def cores(self) -> int:

@@ -66,6 +66,7 @@ def test_busy_moves_the_job(capsys: pytest.CaptureFixture[str]) -> None:
         (["--submit", "srun 'x"], "--submit: "),
         (["--submit", ""], "no command"),
         (["--submit", "srun a ; srun b"], "2 commands"),
+        (["--submit", "srun -n2 a : -n1 b"], "a heterogeneous job: 2 components"),
         (["--submit", "srun -n1", "--step", "srun x"], "steps with sbatch or salloc only"),
         (["--submit", "sbatch -N1", "--step", "sbatch x"], "--step: sbatch"),
         (["--submit", "srun -n1", "--slurm-version", "17.02"], "Slurm '17.02' is not known"),

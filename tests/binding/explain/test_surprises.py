@@ -18,7 +18,7 @@ def warned(
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["srun -N4 -n16 --gpus-per-node=8"], "13+1+1+1; --ntasks-per-node=4 makes it even"),
+        (["srun -N4 -n16 --gpus-per-node=8"], "13+1+1+1; --ntasks-per-node=4 --gpus-per-node=4 makes"),
         (["srun -N2 -n5"], "5 tasks on 2 nodes are 4+1"),
         (["srun -N1 -n4 --gpus-per-node=8"], "4 tasks all see GPUs 0-7; with one each 4 stay idle"),
         (["srun -N1 -n2 --gpus-per-node=8 --gpu-bind=single:1"], "GPUs 1-4,6-7 idle"),
