@@ -25,5 +25,5 @@ def identity_finding(error: UsageError, host: str, ranks: Sequence[int] = ()) ->
     severity = Severity.FATAL if code in _FATAL_IDENTITY else Severity.ERROR
     told = f"{error.where}: {error.message}" if error.where else error.message
     evidence = f"on {host}: {told} (expected {error.expected})"
-    fix = error.fix or "unset the variable: the launcher tells each process who it is"
+    fix = f"# {error.fix or 'unset the variable: the launcher tells each process who it is'}"
     return Finding(code, severity, (evidence,), fix, ranks=tuple(ranks))

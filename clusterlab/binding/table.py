@@ -1,17 +1,21 @@
 """A joined record and its findings for people: rank → host → GPU → NUMA → cores → NIC, then what is wrong.
 
-No line is wider than 100 columns. What several ranks say alike is said once, with the ranks. Consequences
-stand under their cause, without evidence of their own. Pure.
+No line is wider than 100 columns, but the commands of a fix: they stand unbroken, to be pasted. What several
+ranks say alike is said once, with the ranks. Consequences stand under their cause, without evidence of
+their own. Pure.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.filters import filter_lines
 from clusterlab.binding.records import JoinedRecord, RankRecord, cpu_list
+from clusterlab.binding.table_environment import environment_lines
+from clusterlab.binding.table_hosts import short_hosts
 from clusterlab.core.findings import Finding
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.launch.roll_call import rank_words
@@ -30,17 +34,19 @@ def record_lines(
     """The whole report. ``environment``: with the variables that decide."""
     return [
         *_wrapped("# ", _headline(record)),
+        *_short_of_ranks(record),
         *_table(record),
         *_said(record, [(text, r.rank) for r in record.ranks for text in r.notes]),
         *_said(record, [(text, r.rank) for r in record.ranks for text in filter_lines(record, r)]),
-        *(_environment(record) if environment else []),
+        *(environment_lines(record, _wrapped) if environment else []),
+        *([""] if findings else []),
         *finding_lines(findings),
     ]
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
     """Findings with evidence and fix; what follows from another is indented under it, in one line."""
-    lines = [""] if findings else ["# no findings"]
+    lines = [] if findings else ["# no findings"]
     for finding in findings:
         ranks = f" ({rank_words(finding.ranks)})" if finding.ranks else ""
         head = f"{finding.severity} {finding.code}{ranks}"
@@ -53,7 +59,15 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
             lines += _wrapped("  ", text)
         if len(finding.evidence) > _MOST_EVIDENCE:
             lines.append(f"  and {len(finding.evidence) - _MOST_EVIDENCE} more")
-        lines += _wrapped("  fix: ", finding.fix)
+        lines += _fix_lines(finding.fix)
+    return lines
+
+
+def _fix_lines(fix: str) -> list[str]:
+    """Commands each on a line of its own, however long; ``# …`` is prose and wrapped."""
+    lines = ["  fix:"]
+    for line in fix.splitlines():
+        lines += _wrapped("    # ", line[2:]) if line.startswith("# ") else [f"    {line}"]
     return lines
 
 
@@ -85,9 +99,18 @@ def _whose(ranks: Sequence[int], record: JoinedRecord) -> str:
     return "all ranks" if len(ranks) == len(record.ranks) > 1 else rank_words(ranks)
 
 
-def _environment(record: JoinedRecord) -> list[str]:
-    pairs = sorted((f"{n}={v}", r.rank) for r in record.ranks for n, v in r.env.items())
-    return _said(record, pairs)
+def _short_of_ranks(record: JoinedRecord) -> list[str]:
+    """Where missing ranks most likely were to run: the hosts with fewer ranks than others."""
+    counts = dict.fromkeys(record.nodes, 0)
+    for rank in record.ranks:
+        counts[rank.host] = counts.get(rank.host, 0) + 1
+    most = max(counts.values(), default=0)
+    few = [host for host, count in counts.items() if count < most]
+    if not record.missing_ranks or not few:
+        return []
+    shown = ", ".join(f"{host} ({counts[host]} of {most})" for host in few[:_MOST_EVIDENCE])
+    more = f" and {len(few) - _MOST_EVIDENCE} more" if len(few) > _MOST_EVIDENCE else ""
+    return _wrapped("# ", f"hosts with fewer ranks than others: {shown}{more}")
 
 
 def _table(record: JoinedRecord) -> list[str]:
@@ -100,6 +123,10 @@ def _table(record: JoinedRecord) -> list[str]:
     while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
         widest = max(range(len(widths)), key=lambda i: widths[i] - narrowest[i])
         widths[widest] -= 1
+    names = short_hosts([rank.host for rank in shown], widths[_HOST])
+    for row, name in zip(rows[1:], names, strict=True):
+        row[_HOST] = name
+    widths[_HOST] = max(len(row[_HOST]) for row in rows)
     lines = [
         _GAP.join(_cut(cell, w).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
         for row in rows
@@ -158,24 +185,36 @@ def _nic(scene: Scene, rank: RankRecord) -> str:
 
 
 _COLUMNS: tuple[tuple[str, Cell, int], ...] = (
-    # heading, cell, narrowest it may become; each NUMA belongs to what stands before it
+    # heading, cell, narrowest it may become
     ("rank", lambda _, r: str(r.rank), 4),
     ("host", lambda _, r: r.host, 8),
     ("local", lambda _, r: "?" if r.local_rank is None else str(r.local_rank), 5),
     ("visible", _visible, 7),
     ("GPU", _gpu, 12),
-    ("NUMA", _gpu_numa, 4),
+    ("GPU NUMA", _gpu_numa, 8),
     ("cores", lambda _, r: "?" if r.cpus is None else cpu_list(r.cpus) or "-", 8),
-    ("NUMA", _core_numa, 4),
+    ("core NUMA", _core_numa, 9),
     ("NIC", _nic, 8),
 )
+_HOST = 1
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks what is too long for half a line after the commas of its list, not inside a name."""
+
+    def _split(self, text: str) -> list[str]:
+        chunks: list[str] = []
+        for chunk in super()._split(text):
+            long = len(chunk) > WIDTH // 2
+            chunks += re.split(r"(?<=,)(?![^\[]*\])", chunk) if long else [chunk]
+        return [chunk for chunk in chunks if chunk]
 
 
 def _wrapped(lead: str, text: str) -> list[str]:
-    follow = "# " if lead.startswith("#") else " " * len(lead)
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=lead, subsequent_indent=follow, break_on_hyphens=False
-    )
+    follow = lead if lead.endswith("# ") else "# " if lead.startswith("#") else " " * len(lead)
+    return _Wrapper(
+        WIDTH, initial_indent=lead, subsequent_indent=follow, break_on_hyphens=False
+    ).wrap(text)
 
 
 def _cut(text: str, width: int) -> str:

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from clusterlab.binding.diagnose import diagnose
 from clusterlab.binding.filters import filter_lines, matches
 from clusterlab.binding.records import NicRecord
-from clusterlab.binding.table import WIDTH, record_lines
+from clusterlab.binding.table import WIDTH, finding_lines, record_lines
+from clusterlab.binding.table_hosts import short_hosts
+from clusterlab.core.findings import Finding, Severity
 from tests.binding.machines import rank_record, record, uuid
+from tests.binding.pages import too_wide
 
 HEALTHY = [rank_record(rank) for rank in range(8)]
 
@@ -22,7 +25,7 @@ def test_one_line_per_rank_from_host_to_nic() -> None:
     lines = record_lines(record(*ranks), [])
     assert lines[0] == "# clusterlab doctor: 8 ranks on 2 hosts (n[0-1]), identity from pmix"
     assert lines[1].split() == [
-        "rank", "host", "local", "visible", "GPU", "NUMA", "cores", "NUMA", "NIC"
+        "rank", "host", "local", "visible", "GPU", "GPU", "NUMA", "cores", "core", "NUMA", "NIC"
     ]  # fmt: skip
     assert lines[7].split() == [
         "5", "n1", "1", "0,1,2,3", "0000:20:00.0", "0", "4-7", "0", "mlx5_0,mlx5_1", "PIX"
@@ -36,15 +39,70 @@ def test_findings_come_with_evidence_and_fix() -> None:
     text = "\n".join(record_lines(joined, diagnose(joined)))
     assert "7 ranks, 1 missing on 2 hosts" in text
     assert "fatal RANK_MISSING (rank 7)" in text
-    assert "\n  fix: see what they printed" in text
+    assert "\n  fix:\n" in text
+    assert "\n# hosts with fewer ranks than others: n1 (3 of 4)\n" in text
+
+
+def test_the_commands_of_a_fix_are_not_broken_and_its_prose_is_wrapped() -> None:
+    command = "srun --cpu-bind=mask_cpu:" + ",".join(["0xffff000000000000"] * 12) + " ./train"
+    prose = "16 cores for each task " * 9
+    fix = f"unset CUDA_VISIBLE_DEVICES\n{command}\n# {prose}"
+    lines = finding_lines([Finding("CPU_SINGLE_CORE", Severity.ERROR, (), fix, ranks=(0,))])
+    assert lines[0].startswith("error CPU_SINGLE_CORE")
+    assert lines[1:4] == ["  fix:", "    unset CUDA_VISIBLE_DEVICES", f"    {command}"]
+    assert len(lines) > 5
+    assert all(line.startswith("    # ") and len(line) <= WIDTH for line in lines[4:])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        (["n0", "n1"], ["n0", "n1"]),
+        (
+            ["gpu-0017.cluster.example.com", "gpu-0018.cluster.example.com"],
+            ["gpu-0017", "gpu-0018"],
+        ),
+        (["supercomputer-rack1-node097", "supercomputer-rack1-node104"], ["…097", "…104"]),
+        (["supercomputer-rack1-node097"], ["sup…node097"]),
+        (
+            ["abcdefghijklmnop1", "qrstuvwxyzabcdef2"],
+            ["abc…klmnop1", "qrs…abcdef2"],
+        ),
+    ],
+)
+def test_long_hosts_keep_what_tells_them_apart(hosts: list[str], expected: list[str]) -> None:
+    assert short_hosts(hosts, 11) == expected
+
+
+def test_a_long_list_of_hosts_is_not_broken_inside_a_name() -> None:
+    ranks = [replace(HEALTHY[0], rank=i, host=f"worker-{'abcdefgh'[i]}") for i in range(8)]
+    lines = record_lines(replace(record(HEALTHY[0]), ranks=tuple(ranks)), [])
+    text = " ".join(line for line in lines if line.startswith("# "))
+    assert all(rank.host in text for rank in ranks)
 
 
 def test_notes_are_said_once_with_their_ranks() -> None:
     ranks = [replace(r, notes=("half blind",) if r.rank != 2 else ()) for r in HEALTHY[:4]]
     lines = record_lines(record(*ranks), [])
     assert "# ranks [0-1,3]: half blind" in lines
-    assert "# all ranks: SLURM_JOB_ID=7" not in lines
-    assert "# all ranks: SLURM_JOB_ID=7" in record_lines(record(*ranks), [], environment=True)
+
+
+def test_variables_that_decide_are_said_once_in_groups() -> None:
+    ranks = [
+        replace(r, env={"SLURM_PROCID": str(r.rank), "OMP_NUM_THREADS": "4", "SLURM_JOB_ID": "7"})
+        for r in HEALTHY[:4]
+    ]
+    ranks[3] = replace(ranks[3], env={**ranks[3].env, "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "1"})
+    lines = record_lines(record(*ranks), [], environment=True)
+    shown = [line for line in lines if line.startswith("#")][1:-1]
+    assert shown == [
+        "# identity:",
+        "#   SLURM_PROCID=the rank",
+        "# cores:",
+        "#   OMP_NUM_THREADS=4 (ranks [0-2]), 1 (rank 3)",
+        "# network:",
+        "#   NCCL_DEBUG=INFO (rank 3)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,4 +158,4 @@ def test_no_line_is_wider_than_the_page(
     )
     joined = replace(record(HEALTHY[1]), ranks=(wide, HEALTHY[1]), missing_ranks=(2,))
     lines = record_lines(joined, diagnose(joined), environment=True)
-    assert max(map(len, lines)) <= WIDTH
+    assert too_wide(lines, WIDTH) == []

@@ -12,6 +12,7 @@ from clusterlab.binding.records import JoinedRecord, RankRecord, load_record, re
 from clusterlab.binding.table import record_lines
 from clusterlab.core.errors import UsageError
 from tests.binding.diagnose.fuzzing import fuzzed_record, random_environment
+from tests.binding.pages import too_wide
 from tests.support import shared_dir
 
 
@@ -40,7 +41,7 @@ def test_spoilt_records_give_findings_or_one_clear_error() -> None:
             refused += 1
             continue
         findings = diagnose(record)
-        assert all(len(line) <= 100 for line in record_lines(record, findings))
+        assert too_wide(record_lines(record, findings), 100) == []
         judged += 1
     assert refused > 100 and judged > 500
 
