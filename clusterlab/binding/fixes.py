@@ -1,5 +1,8 @@
 """Fix lines that can be pasted: options right for this Slurm version and launcher, or the code change.
 
+A fix is commands, one a line, then sentences as comments (``# …``): a shell takes all of it as it stands.
+Python is one line of its own. COMMAND, SCRIPT and HOST are what the reader fills in.
+
 Versions (Slurm's NEWS and git): --gpu-bind=none keeps the mask since 23.11.0 (657efad356);
 --gres-flags=allow-task-sharing since 23.11.3 (79780501e1); srun reads SLURM_CPUS_PER_TASK up to 21.08
 and again from 23.11 on, in between only SRUN_CPUS_PER_TASK.
@@ -7,10 +10,12 @@ and again from 23.11 on, in between only SRUN_CPUS_PER_TASK.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
-from clusterlab.binding.records import RankRecord, cpu_list
+from clusterlab.binding.diagnose.variables import number
+from clusterlab.binding.records import NodeRecord, RankRecord
 
 _LOCAL_VARIABLES = (
     "LOCAL_RANK",
@@ -45,15 +50,29 @@ def local_variable(ranks: Sequence[RankRecord]) -> str:
     return "LOCAL_RANK"
 
 
+def paste(*commands: str, note: str = "") -> str:
+    """A fix of ``commands``, one a line, and a sentence as a comment."""
+    return "\n".join([*commands, *([f"# {note}"] if note else [])])
+
+
 def set_device(ranks: Sequence[RankRecord]) -> str:
     """The line that selects a rank's device by the local rank its launcher sets."""
     name = local_variable(ranks)
-    return f'torch.cuda.set_device(int(os.environ["{name}"]) % torch.cuda.device_count())'
+    return (
+        f'import os, torch; torch.cuda.set_device(int(os.environ["{name}"])'
+        " % torch.cuda.device_count())"
+    )
 
 
 def tasks_per_node(ranks: Sequence[RankRecord]) -> int:
-    """The most ranks on one host."""
-    return max((len(there) for there in by_host(ranks).values()), default=1)
+    """Ranks on the fullest host: those in the record and those that are only counted or numbered."""
+    counts = [len(there) for there in by_host(ranks).values()]
+    counts += [r.local_rank + 1 for r in ranks if r.local_rank is not None]
+    for rank in ranks:
+        for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"):
+            if name in rank.env and not uses_elastic(rank):
+                counts += [int(n) for n in re.findall(r"(?<![x(0-9])[0-9]{1,4}", rank.env[name])]
+    return max(counts, default=1)
 
 
 def gpus_per_node(scene: Scene, ranks: Sequence[RankRecord]) -> int:
@@ -71,111 +90,287 @@ def at_least(scene: Scene, *version: int) -> bool | None:
     return None if known is None else known + (0,) * (3 - len(known)) >= version
 
 
+def own_cpus(scene: Scene, ranks: Sequence[RankRecord]) -> int | None:
+    """The cores per task that the user asked for: -c, or what sbatch exported."""
+    typed = scene.options.get("cpus-per-task")
+    if typed.isascii() and typed.isdigit() and len(typed) < 6:
+        return int(typed) or None
+    return max((number(r.env, "SLURM_CPUS_PER_TASK") or 0 for r in ranks), default=0) or None
+
+
+def step(
+    scene: Scene,
+    ranks: Sequence[RankRecord],
+    *options: str,
+    tasks: int | None = None,
+    gpus: int | None = None,
+    cpus: int | None = None,
+) -> str:
+    """An srun line for this job: its nodes and tasks, the user's own -c, then ``options``.
+
+    ``gpus`` None: the user's own GPU options stay.
+    """
+    tasks = tasks or tasks_per_node(ranks)
+    world = next((w for w in scene.worlds if any(r is ranks[0] for r in w)), ranks)
+    words = [f"srun -N{len(by_host(world))} --ntasks-per-node={tasks}"]
+    if gpus is not None:
+        words.append(f"--gpus-per-node={gpus}")
+    else:
+        for name in (
+            "gpus",
+            "gpus-per-node",
+            "gres",
+            "gpus-per-task",
+            "ntasks-per-gpu",
+            "gpu-bind",
+        ):
+            given = scene.options.get(name)
+            words += (
+                [f"--{name}={given}"] if given and not re.search(r"[\s;|&$`'\"<>()]", given) else []
+            )
+    cpus = cpus or own_cpus(scene, ranks)
+    words += [f"--cpus-per-task={cpus}"] if cpus else []
+    return " ".join([*words, *options, "COMMAND"])
+
+
+def inherited_mask(ranks: Sequence[RankRecord]) -> str | None:
+    """The variable whose one value hides all but one GPU from every rank of a host alike.
+
+    Slurm gives several tasks of a step one mask only where the step has that one GPU; mostly the shell's
+    own mask came along.
+    """
+    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        values = {r.env.get(name) for r in ranks}
+        alone = {r.visible for r in ranks if r.visible}
+        if len(ranks) > 1 and len(values) == 1 and None not in values and "" not in values:
+            same = all(len({r.visible for r in there}) == 1 for there in by_host(ranks).values())
+            if same and alone and all(len(v) == 1 for v in alone):
+                return name
+    return None
+
+
 def show_all_gpus(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     """How every rank of a node sees all of the job's GPUs there, so that LOCAL_RANK is an ordinal."""
     kind = launcher_of(scene, ranks)
     tasks = tasks_per_node(ranks)
     if kind == "srun":
-        ask = f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks}"
         if at_least(scene, 23, 11):
-            return f"{ask} --gpu-bind=none …  (drop --gpus-per-task and other --gpu-bind)"
-        return (
-            f"{ask} …  (no --gpus-per-task, no --gpu-bind, no --accel-bind: nothing is bound then)"
+            return paste(
+                step(scene, ranks, "--gpu-bind=none", gpus=tasks),
+                note="without --gpus-per-task and any other --gpu-bind",
+            )
+        return paste(
+            step(scene, ranks, gpus=tasks),
+            note="without --gpus-per-task, --gpu-bind and --accel-bind: nothing is bound then",
         )
     if kind == "flux":
-        return f"flux submit -N1 -n{tasks} -o gpu-affinity=off …"
+        return f"flux submit -N1 -n{tasks} -o gpu-affinity=off COMMAND"
     if kind == "torchrun":
-        return f"CUDA_VISIBLE_DEVICES={comma(range(tasks))} torchrun --nproc_per_node={tasks} …"
-    return f"export CUDA_VISIBLE_DEVICES={comma(range(tasks))}  # the same for all ranks of a node"
+        return (
+            f"CUDA_VISIBLE_DEVICES={comma(range(tasks))} torchrun --nproc_per_node={tasks} SCRIPT"
+        )
+    return paste(
+        f"export CUDA_VISIBLE_DEVICES={comma(range(tasks))}",
+        note="the same for all ranks of a node",
+    )
 
 
 def keep_ipc(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     """How ranks keep one GPU each and can still open each other's memory."""
     tasks = tasks_per_node(ranks)
     if any("ZE_AFFINITY_MASK" in r.env for r in ranks):
-        return (
-            "unset ZE_AFFINITY_MASK (all ranks see all GPUs, each selects its own by ordinal); in a"
-            " container add --cap-add=SYS_PTRACE --security-opt seccomp=unconfined"
+        return paste(
+            "unset ZE_AFFINITY_MASK",
+            note="all ranks see all GPUs, each selects its own by ordinal; in a container add"
+            " --cap-add=SYS_PTRACE --security-opt seccomp=unconfined",
         )
     if launcher_of(scene, ranks) != "srun":
-        return f"{show_all_gpus(scene, ranks)}; select the device by local rank"
-    soft = (
-        f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} bash -c"
-        " 'export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; exec COMMAND'  # a mask, but no device cgroup"
-    )
-    sharing = (
-        "srun --gres-flags=allow-task-sharing … (tasks keep their masks, the cgroup is shared)"
-    )
+        return paste(show_all_gpus(scene, ranks), note="select the device by local rank")
+    line = step(scene, ranks, gpus=tasks).removesuffix(" COMMAND")
+    soft = f"{line} bash -c 'export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; exec COMMAND'"
+    sharing = step(scene, ranks, "--gres-flags=allow-task-sharing")
     newer = at_least(scene, 23, 11, 3)
     if newer:
-        return sharing
-    return soft if newer is False else f"Slurm 23.11.3 or later: {sharing}; before: {soft}"
+        return paste(sharing, note="tasks keep their masks, the cgroup is shared")
+    if newer is False:
+        return paste(soft, note="a mask, but no device cgroup of its own for each task")
+    return paste(
+        soft,
+        note="a mask, but no device cgroup for each task; from Slurm 23.11.3 on"
+        f" {sharing} does the same",
+    )
 
 
 def one_gpu_each(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     """How every rank gets a GPU of its own."""
     kind = launcher_of(scene, ranks)
     tasks = min(tasks_per_node(ranks), gpus_per_node(scene, ranks))
+    mask = inherited_mask(ranks)
+    first = [f"unset {mask}"] if mask else []
+    why = f"{mask} is inherited: it hides all other GPUs from every rank; " if mask else ""
     if kind == "torchrun":
-        return f"torchrun --nproc_per_node={tasks} …, and in the program {set_device(ranks)}"
-    if kind == "mpirun":
-        return f"mpirun -N {tasks} … with {set_device(ranks)} before any other CUDA call"
-    if kind == "flux":
-        return f"flux submit -N1 -n{tasks} -g1 -o gpu-affinity=per-task …"
-    if kind == "srun":
-        ids = comma(range(tasks))
-        return (
-            f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} --gpu-bind=map_gpu:{ids} …"
-            " and ordinal 0; or no --gpu-bind and set_device(SLURM_LOCALID)"
+        return paste(
+            *first,
+            f"torchrun --nproc_per_node={tasks} SCRIPT",
+            note=f"{why}in SCRIPT: {set_device(ranks)}",
         )
-    return f"select the device by local rank: {set_device(ranks)}"
+    if kind == "mpirun":
+        return paste(
+            *first,
+            f"mpirun -N {tasks} COMMAND",
+            note=f"{why}in the program, before any other CUDA call: {set_device(ranks)}",
+        )
+    if kind == "flux":
+        return paste(*first, f"flux submit -N1 -n{tasks} -g1 -o gpu-affinity=per-task COMMAND")
+    if kind == "srun":
+        ids = gpus_beside_cpus(scene, ranks, tasks)
+        if ids is None or mask:
+            return paste(
+                *first,
+                step(scene, ranks, tasks=tasks, gpus=tasks),
+                note=f"{why}without --gpu-bind, and in the program: {set_device(ranks)}",
+            )
+        return paste(
+            step(scene, ranks, f"--gpu-bind=map_gpu:{comma(ids)}", tasks=tasks, gpus=tasks),
+            note="each task then sees one GPU: ordinal 0",
+        )
+    return paste(*first, set_device(ranks), note=f"{why}select the device by local rank")
+
+
+def gpus_beside_cpus(scene: Scene, ranks: Sequence[RankRecord], tasks: int) -> list[int] | None:
+    """A GPU for each local task, in a domain of its CPUs where one is free; None: not to be told.
+
+    Ids of map_gpu are the node's only where the job has the whole node, and where the nodes are alike.
+    """
+    orders = []
+    for host, there in by_host(ranks).items():
+        node = scene.record.nodes.get(host)
+        if node is None or not node.gpus:
+            return list(range(tasks)) if scene.constrained else None
+        if len(node.gpus) != tasks:
+            return None
+        orders.append(_gpu_order(node, there, tasks))
+    return orders[0] if orders and all(o == orders[0] for o in orders) else None
+
+
+def _gpu_order(node: NodeRecord, ranks: Sequence[RankRecord], tasks: int) -> list[int]:
+    """First each task with cores a GPU of theirs, then the others what is left."""
+    cores = {r.local_rank: r.cpus for r in ranks if r.cpus}
+    free = sorted(node.gpus, key=lambda g: g.index)
+    taken: dict[int, int] = {}
+    for near in (True, False):
+        for task in range(tasks):
+            if task in taken:
+                continue
+            domains = {d for d, cpus in node.numa.items() if cores.get(task, frozenset()) & cpus}
+            gpu = next((g for g in free if not near or g.numa in domains), None)
+            if gpu is not None:
+                taken[task] = gpu.index
+                free.remove(gpu)
+    return [taken[task] for task in range(tasks)]
 
 
 def more_cores(scene: Scene, ranks: Sequence[RankRecord], cores: int) -> str:
-    """How each rank gets ``cores`` cores."""
+    """How each rank gets ``cores`` cores, or those the user asked for."""
     kind = launcher_of(scene, ranks)
     cores = max(cores, 2)
     if kind == "mpirun":
-        return f"mpirun --map-by slot:PE={cores} --bind-to core …  (or --bind-to none)"
-    if kind == "srun":
-        inherits = at_least(scene, 23, 11)
-        if inherits is False and (at_least(scene, 22, 5) is not False):
-            return (
-                f"export SRUN_CPUS_PER_TASK={cores}; srun --cpus-per-task={cores} …"
-                "  (srun of 22.05 to 23.02 does not take sbatch's -c)"
-            )
-        return f"srun --cpus-per-task={cores} --cpu-bind=cores …"
-    if kind == "torchrun":
-        return (
-            "start torchrun from a shell with all cores (taskset -cp $$), with --numa-binding=node"
+        return paste(
+            f"mpirun --map-by slot:PE={cores} --bind-to core COMMAND", note="or: --bind-to none"
         )
-    return f"taskset -c FIRST-LAST COMMAND with {cores} cores per rank"
+    if kind == "srun":
+        return _step_with_cores(scene, ranks, cores)
+    if kind == "torchrun":
+        return paste(
+            "taskset -cp 0-$(($(nproc --all)-1)) $$",
+            "torchrun --numa-binding=node SCRIPT",
+            note="torchrun's ranks have the cores of the shell that starts it",
+        )
+    return f"taskset -c 0-{cores - 1} COMMAND\n# {cores} cores per rank, other ones for each rank"
+
+
+def _step_with_cores(scene: Scene, ranks: Sequence[RankRecord], cores: int) -> str:
+    listed = listed_cores(scene, ranks)
+    first = ["unset ${!SLURM_CPU_BIND*}"] if listed else []
+    why = f"without {listed}: it puts tasks on the cores it lists and no others" if listed else ""
+    inherits = at_least(scene, 23, 11)
+    if inherits is False and (at_least(scene, 22, 5) is not False):
+        first.append(f"export SRUN_CPUS_PER_TASK={cores}")
+        why = why or "srun of 22.05 to 23.02 does not take sbatch's -c"
+    return paste(*first, step(scene, ranks, "--cpu-bind=cores", cpus=cores), note=why)
+
+
+def listed_cores(scene: Scene, ranks: Sequence[RankRecord]) -> str:
+    """``--cpu-bind=map_cpu:…`` where this step was given a list of cores; ""."""
+    texts = [scene.options.get("cpu-bind"), *(r.env.get("SLURM_CPU_BIND", "") for r in ranks)]
+    found = next((m for t in texts if (m := re.search(r"map_(?:cpu|ldom):[0-9a-fx,*]+", t))), None)
+    return f"--cpu-bind={found[0]}" if found else ""
 
 
 def near_cores(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     """Cores next to each rank's GPU, as a line made from the node in the record."""
     kind = launcher_of(scene, ranks)
     if kind == "torchrun":
-        return "torchrun --numa-binding=node …; under srun give the task all cores: srun --cpu-bind=none"
-    masks = [_near_mask(scene, r) for r in sorted(ranks, key=lambda r: r.local_rank or 0)]
-    host = ranks[0].host
-    if kind == "srun" and all(masks) and len(by_host(ranks)) == 1:
-        return f"srun --cpu-bind=mask_cpu:{','.join(m or '' for m in masks)} …  (order: local rank)"
+        line = "torchrun --numa-binding=node SCRIPT"
+        if scene.under_slurm:
+            spawners = max(len(scene.tasks(there)) for there in by_host(ranks).values())
+            each = tasks_per_node(ranks) // max(spawners, 1)
+            start = step(scene, ranks, "--cpu-bind=none", tasks=max(spawners, 1))
+            line = line.replace("torchrun", f"torchrun --nproc_per_node={each}")
+            return paste(
+                start.replace("COMMAND", line), note="torchrun can only bind to cores it has"
+            )
+        return line
     if kind == "srun":
-        return (
-            'srun --cpu-bind=none … "$(clusterlab path slurm)/launch.sh" COMMAND takes the cores next'
-            " to each rank's GPU"
-        )
+        return _near_masks(scene, ranks)
+    host = ranks[0].host
     domains = {
         r.local_rank: d for r in ranks if r.host == host and (d := _domain(scene, r)) is not None
     }
     if len(set(domains.values())) == 1:
         domain = next(iter(domains.values()))
         return f"numactl --cpunodebind={domain} --membind={domain} COMMAND"
-    listed = ", ".join(
-        f"local rank {local}: {domain}" for local, domain in list(domains.items())[:8]
+    listed = " ".join(str(domains.get(i, "?")) for i in range(tasks_per_node(ranks)))
+    if "?" in listed:
+        return "# cannot name each rank's NUMA domain: the record lacks the GPU of some local ranks"
+    variable = local_variable(ranks)
+    return paste(
+        f"d=({listed}); d=${{d[${variable}]}}; exec numactl --cpunodebind=$d --membind=$d COMMAND",
+        note="in a wrapper that the launcher starts for each rank",
     )
-    return f"numactl --cpunodebind=D --membind=D COMMAND in a wrapper, D by {listed}"
+
+
+def _near_masks(scene: Scene, ranks: Sequence[RankRecord]) -> str:
+    """One mask per local task; the step gets all cores, for Slurm refuses masks outside the step."""
+    tasks = tasks_per_node(ranks)
+    lists = []
+    for there in by_host(ranks).values():
+        by_local = {r.local_rank: _near_mask(scene, r) for r in there}
+        lists.append([by_local.get(task) for task in range(tasks)])
+    absent = [str(t) for t in range(tasks) if any(listed[t] is None for listed in lists)]
+    if absent:
+        return (
+            f"# cannot name near cores for all {tasks} tasks of a node: the GPU of local rank"
+            f" {','.join(absent)} is not in the record; run the doctor with all ranks"
+        )
+    if any(listed != lists[0] for listed in lists):
+        return paste(
+            step(scene, ranks, "--cpu-bind=none", '"$(clusterlab path slurm)/launch.sh"'),
+            note="nodes differ: launch.sh takes the cores next to each rank's GPU",
+        )
+    masks = [m for m in lists[0] if m]
+    node = scene.node(ranks[0])
+    total = sum(len(c) for c in node.numa.values()) if node else tasks
+    given = min((n for r in ranks if (n := number(r.env, "SLURM_CPUS_ON_NODE"))), default=total)
+    bind = f"--cpu-bind=mask_cpu:{','.join(masks)}"
+    own = own_cpus(scene, ranks) or 0
+    each = max(total // tasks, own)
+    note = f"{each} cores for each task are all the node's: Slurm refuses masks outside the step"
+    if own and own < each:
+        note = f"each task stays on {own} cores by its mask; -c is raised because {note}"
+    if given < total:
+        note = f"as a new job: this one has {given} of the node's {total} cores; {note}"
+    return paste(step(scene, ranks, "--exclusive", bind, cpus=each), note=note)
 
 
 def _near_mask(scene: Scene, rank: RankRecord) -> str | None:
@@ -185,11 +380,13 @@ def _near_mask(scene: Scene, rank: RankRecord) -> str | None:
         return None
     domain = sorted(node.numa.get(device.gpu.numa if device.gpu.numa is not None else -1, ()))
     there = [r for r in scene.ranks if r.host == rank.host and _domain(scene, r) == device.gpu.numa]
+    there.sort(key=lambda r: r.local_rank or 0)
     share = len(domain) // max(len(there), 1)
     if share == 0:
         return None
     position = [id(r) for r in there].index(id(rank))
-    cpus = domain[position * share : (position + 1) * share]
+    own = own_cpus(scene, [rank]) or share
+    cpus = domain[position * share : (position + 1) * share][:own]
     return hex(sum(1 << c for c in cpus))
 
 
@@ -198,12 +395,28 @@ def _domain(scene: Scene, rank: RankRecord) -> int | None:
     return device.gpu.numa if device and device.gpu else None
 
 
+def gpus_into_container(scene: Scene, rank: RankRecord) -> str:
+    """How a container that may open no GPU gets the node's, by its runtime and the vendor."""
+    runtime = ((rank.container.runtime if rank.container else None) or "").lower()
+    vendor = scene.vendor(rank)
+    if runtime.startswith(("apptainer", "singularity")):
+        tool = "singularity" if runtime.startswith("singularity") else "apptainer"
+        flag = {"amd": "--rocm", "intel": "--bind /dev/dri"}.get(vendor, "--nv")
+        return f"{tool} exec {flag} IMAGE COMMAND"
+    if runtime.startswith(("enroot", "pyxis")):
+        if vendor == "nvidia":
+            return paste(
+                "export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+                note="before srun --container-image; enroot's hook 98-nvidia.sh mounts them",
+            )
+        return "srun --container-image=IMAGE --container-mounts=/dev/dri,/dev/kfd COMMAND"
+    tool = "podman" if runtime.startswith("podman") else "docker"
+    flag = {"amd": "--device=/dev/kfd --device=/dev/dri", "intel": "--device=/dev/dri"}.get(
+        vendor, "--device nvidia.com/gpu=all" if tool == "podman" else "--gpus all"
+    )
+    return f"{tool} run {flag} IMAGE COMMAND"
+
+
 def comma(numbers: Sequence[int] | range) -> str:
     """``0,1,2``."""
     return ",".join(str(n) for n in numbers)
-
-
-def cores_of(ranks: Sequence[RankRecord]) -> str:
-    """All cores of ``ranks``, as a list."""
-    cores = [r.cpus for r in ranks if r.cpus]
-    return cpu_list(frozenset[int]().union(*cores))

@@ -22,6 +22,9 @@ _TAGS = (
     re.compile(r"^\s*\[[0-9]+,([0-9]{1,6})\]<std"),
     re.compile(r"^\s*([0-9]{1,6}): "),
     re.compile(r"^\s*\[?r(?:ank)?[ =]?([0-9]{1,6})[ \]|@:]"),
+    re.compile(
+        r"^.{0,120}?\[rank ?([0-9]{1,6})\]:"
+    ),  # torch's, behind what the launcher puts first
 )
 _NAMED = re.compile(r"\brank[ =:]{1,3}([0-9]{1,6})\b", re.IGNORECASE)
 _ANY = re.compile("|".join(f"(?:{p.text})" for p in PATTERNS), re.IGNORECASE)

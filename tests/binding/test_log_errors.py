@@ -15,8 +15,18 @@ from clusterlab.core.findings import Severity
 TEXTS = [
     ("RuntimeError: CUDA error: invalid device ordinal", "CVD_LOCAL_RANK_MISMATCH"),
     ("failed call to cuInit: CUDA_ERROR_INVALID_DEVICE", "CVD_LOCAL_RANK_MISMATCH"),
-    ("RuntimeError: HIP error: invalid device ordinal", "VENDOR_MASK_CONFLICT"),
+    ("RuntimeError: HIP error: invalid device ordinal", "CVD_LOCAL_RANK_MISMATCH"),
     ("CUDA driver initialization failed: no CUDA-capable device is detected", "CVD_EMPTY"),
+    (
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "GPU_SHARED_BY_RANKS",
+    ),
+    ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.", "RANK_MISSING"),
+    ("srun: error: n1: task 5: Out Of Memory", "RANK_MISSING"),
+    (
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***",
+        "RANK_MISSING",
+    ),
     ("RuntimeError: No HIP GPUs are available", "CVD_EMPTY"),
     (
         "NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
@@ -42,7 +52,7 @@ TEXTS = [
     ("No PMIx server was reachable, but a PMI1/2 was detected.", "PMI_MISMATCH"),
     ('The application appears to have been direct launched using "srun",', "PMI_MISMATCH"),
     ("Fatal error in PMPI_Init: PMI2_Init failed", "PMI_MISMATCH"),
-    ("OPAL ERROR: Unreachable in file ext3x_client.c at line 111", "CONTAINER_ENV"),
+    ("OPAL ERROR: Unreachable in file ext3x_client.c at line 111", "PMI_MISMATCH"),
     ("unable to detect local MPI rank. Falling back to the first GPU", "LOCAL_RANK_UNDETECTED"),
     ("environment variable RANK expected, but not set", "LOCAL_RANK_UNDETECTED"),
     ("MPI world size 16 does not match torch world size 8", "WORLD_SIZE_MISMATCH"),
@@ -201,3 +211,8 @@ def test_a_note_that_is_no_fault_stays_information() -> None:
         ["Setting OMP_NUM_THREADS environment variable for each process to be 1"]
     )
     assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize("lead", ["", "node7: ", "2026-11-30 10:00:00 "])
+def test_torchs_own_mark_names_the_rank_behind_what_stands_first(lead: str) -> None:
+    assert ranks_of(f"{lead}[rank5]: RuntimeError: CUDA error") == {5}

@@ -40,13 +40,13 @@ def dropped_or_stale(scene: Scene) -> Iterable[Finding]:
 def _pass_fix(rank: RankRecord, names: list[str]) -> str:
     runtime = (rank.container.runtime if rank.container else None) or ""
     if runtime in ("enroot", "pyxis"):
-        return f"srun --container-env={','.join(names)} …"
+        return f"srun --container-env={','.join(names)} COMMAND"
     if runtime in ("apptainer", "singularity"):
-        return f"apptainer exec {' '.join(f'--env {n}=${n}' for n in names[:6])} …"
+        return f"apptainer exec {' '.join(f'--env {n}=${n}' for n in names[:6])} IMAGE COMMAND"
     tool = "podman run" if runtime.startswith("podman") else "docker run"
     mount = " -v $PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR" if any("PMIX" in n for n in names) else ""
     shown = " ".join(f"-e {n}" for n in names[:8])
-    return f"{tool} {shown}{mount} --network=host --ipc=host …"
+    return f"{tool} {shown}{mount} --network=host --ipc=host IMAGE COMMAND"
 
 
 def injected(scene: Scene) -> Iterable[Finding]:
@@ -65,7 +65,7 @@ def injected(scene: Scene) -> Iterable[Finding]:
             f"{rank.container.runtime or 'the container' if rank.container else ''}'s hook sets"
             f" {', '.join(set_here)} for the task; torchrun's children have their own"
         ]
-        fix = f"unset {' '.join(set_here)} before anything but torchrun (enroot's 50-slurm-pytorch.sh)"
+        fix = f"unset {' '.join(set_here)}\n# before anything but torchrun (enroot's 50-slurm-pytorch.sh)"
         yield finding("CONTAINER_ENV", bad, evidence, fix, severity=Severity.INFO)
 
 
@@ -86,7 +86,9 @@ def host_mask_inside(scene: Scene) -> Iterable[Finding]:
             f" {r.container.runtime or 'a container' if r.container else ''}"
             for r in bad
         ]
-        yield finding("CONTAINER_ENV", bad, evidence, f"unset {CVD} in the container's entry point")
+        yield finding(
+            "CONTAINER_ENV", bad, evidence, f"unset {CVD}\n# in the container's entry point"
+        )
 
 
 def server_out_of_reach(scene: Scene) -> Iterable[Finding]:
@@ -104,8 +106,8 @@ def server_out_of_reach(scene: Scene) -> Iterable[Finding]:
         ]
         runtime = (bad[0].container.runtime if bad[0].container else None) or "container"
         fix = (
-            f"give {runtime} the server: pass PMIX_* and SLURM_*, mount $PMIX_SERVER_TMPDIR, and use the same"
-            " PMIx (with munge, where PMIX_SECURITY_MODE asks for it) in the image"
+            f"# give {runtime} the server: pass PMIX_* and SLURM_*, mount $PMIX_SERVER_TMPDIR, and use"
+            " the same PMIx (with munge, where PMIX_SECURITY_MODE asks for it) in the image"
         )
         yield finding("CONTAINER_ENV", bad, evidence, fix)
 

@@ -31,7 +31,7 @@ def _capacity(scene: Scene, ranks: Sequence[RankRecord]) -> int:
 
 def _share(scene: Scene, ranks: Sequence[RankRecord]) -> int:
     """Those cores for each of the node's ranks."""
-    return _capacity(scene, ranks) // len(ranks)
+    return _capacity(scene, ranks) // fixes.tasks_per_node(ranks)
 
 
 def _all_cores(scene: Scene, ranks: Sequence[RankRecord]) -> frozenset[int]:
@@ -75,7 +75,7 @@ def one_core(scene: Scene) -> Iterable[Finding]:
             f"{who(r)}: may run on core {cpu_list(r.cpus or frozenset())} only" for r in bad
         ]
         evidence += list(dict.fromkeys(reasons))
-        fix = fixes.more_cores(scene, ranks, _wanted(bad) or share)
+        fix = fixes.more_cores(scene, ranks, fixes.own_cpus(scene, bad) or _threads(bad) or share)
         severity = Severity.ERROR if reasons else Severity.INFO
         yield finding("CPU_SINGLE_CORE", bad, evidence, fix, severity=severity)
 
@@ -87,6 +87,10 @@ def _meant_more(rank: RankRecord) -> str | None:
     if asked and asked > have:
         return f"SLURM_CPUS_PER_TASK={asked}"
     return f"{threads} OpenMP threads" if threads and threads > have else None
+
+
+def _threads(ranks: Sequence[RankRecord]) -> int:
+    return max((number(r.env, "OMP_NUM_THREADS") or 0 for r in ranks), default=0)
 
 
 def _wanted(ranks: Sequence[RankRecord]) -> int:
@@ -134,19 +138,26 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
         one_for_all = tasks > 1 and "0x" in one and one.count("0x") == 1 and have < len(ranks)
         if not per_task and not under_other and not one_for_all:
             continue
+        if tasks > 1 and fixes.listed_cores(scene, ranks):
+            continue  # this step's own option names the cores
         evidence = [f"{those(ranks)}: all have cores {cpu_list(ranks[0].cpus)}"]
         if asked > have:
             evidence.append(f"SLURM_CPUS_PER_TASK={asked}")
         if one:
             evidence.append(f"SLURM_CPU_BIND: {one}")
-        fix = (
-            "unset ${!SLURM_CPU_BIND*} before submitting (or sbatch --export=NONE), then"
-            f" srun --cpus-per-task={max(asked, _share(scene, ranks), 2)} --cpu-bind=cores …"
+        cores = fixes.own_cpus(scene, ranks) or max(_share(scene, ranks), 2)
+        fix = fixes.paste(
+            "unset ${!SLURM_CPU_BIND*}",
+            fixes.step(scene, ranks, "--cpu-bind=cores", cpus=cores),
+            note="unset before submitting, or sbatch --export=NONE",
         )
         if tasks <= 1:
-            fix = "start the launcher with all cores of the job: srun --cpu-bind=none --overlap … mpirun …"
+            fix = fixes.paste(
+                "srun --cpu-bind=none --overlap -n1 LAUNCHER COMMAND",
+                note="the launcher with all cores of the job",
+            )
         if tasks <= 1 and "SLURM_JOB_ID" not in ranks[0].env and not scene.under_slurm:
-            fix = "before the launcher, in the shell: taskset -cp 0-$(($(nproc --all)-1)) $$"
+            fix = "taskset -cp 0-$(($(nproc --all)-1)) $$\n# in the shell, before the launcher"
         severity = None if have < len(ranks) or per_task or one_for_all else Severity.INFO
         yield finding("CPU_MASK_INHERITED", ranks, evidence, fix, severity=severity)
 
@@ -183,7 +194,7 @@ def openmp_threads(scene: Scene) -> Iterable[Finding]:
         first = bad[0].cpus or frozenset()
         cores = max(len(first) // sharing[first], 1)
         severity = None if many or defaulted else Severity.INFO  # 1 may be meant
-        fix = f"export OMP_NUM_THREADS={cores}  (cores per rank)"
+        fix = f"export OMP_NUM_THREADS={cores}\n# cores per rank"
         yield finding("OMP_THREADS", bad, evidence, fix, severity=severity)
 
 
@@ -195,7 +206,7 @@ def numa_unknown(scene: Scene) -> Iterable[Finding]:
         if lost:
             evidence = [f"{host}: numa_node is -1 for {len(lost)} of its GPUs ({lost[0].pci}, …)"]
             fix = (
-                "export NCCL_TOPO_FILE=FILE from the cloud vendor for this machine type; for the"
+                "export NCCL_TOPO_FILE=FILE\n# FILE from the cloud vendor for this machine type; for the"
                 " cluster: expose vNUMA and PCI topology to the guest"
             )
             yield finding("NUMA_UNKNOWN", ranks, evidence, fix)

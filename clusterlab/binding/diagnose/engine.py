@@ -71,7 +71,7 @@ def _missing(record: JoinedRecord) -> list[Finding]:
     evidence = (
         f"{len(record.missing_ranks)} of {len(record.missing_ranks) + len(record.ranks)} ranks"
     )
-    fix = "see what they printed (srun --label) and whether their processes live (ps on the node)"
+    fix = "# see what they printed (srun --label) and whether their processes live (ps on the node)"
     return [
         Finding(
             "RANK_MISSING",
@@ -86,7 +86,7 @@ def _missing(record: JoinedRecord) -> list[Finding]:
 def _contradictory(record: JoinedRecord) -> list[Finding]:
     if not record.contradictions:
         return []
-    fix = "record it anew: clusterlab doctor --bundle DIR under the same launcher"
+    fix = "clusterlab doctor --bundle DIR\n# record it anew, under the same launcher"
     shown = record.contradictions[:MOST_EVIDENCE]
     return [Finding("RECORD_CONTRADICTION", Severity.WARNING, tuple(shown), fix)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
@@ -37,12 +37,26 @@ def nested_launchers(scene: Scene) -> Iterable[Finding]:
             f" {len(tasks) * each} on {fixes.gpus_per_node(scene, ranks)} GPUs"
         ]
         gpus = fixes.gpus_per_node(scene, ranks)
+        torchrun = (
+            f"torchrun --nnodes=$SLURM_NNODES --nproc_per_node={gpus} --node_rank=$SLURM_NODEID"
+        )
+        spawner = fixes.step(
+            scene, ranks, tasks=1, gpus=gpus, cpus=_all_their_cores(scene, ranks, tasks)
+        )
+        spawner = spawner.replace("COMMAND", f"bash -c 'exec {torchrun} SCRIPT'")
         fix = (
-            f"one spawner per node: srun --ntasks-per-node=1 --gpus-per-node={gpus} torchrun"
-            f" --nproc_per_node={gpus} --node_rank=$SLURM_NODEID …; or keep {len(tasks)} tasks per node and"
-            " start python without torchrun"
+            f"{spawner}\n# one spawner per node; or keep {len(tasks)} tasks per node and start python"
+            " without torchrun"
         )
         yield finding("LAUNCHER_NESTED", ranks, evidence, fix)
+
+
+def _all_their_cores(
+    scene: Scene, ranks: Sequence[RankRecord], tasks: Mapping[int, Sequence[RankRecord]]
+) -> int | None:
+    """The cores of a node's tasks together, for the one task that stands for them."""
+    own = fixes.own_cpus(scene, ranks)
+    return own * len(tasks) if own else None
 
 
 def _spawning_tasks(
@@ -91,7 +105,7 @@ def disagreement(scene: Scene) -> Iterable[Finding]:
                 )
                 if mine
             ]
-            fix = f"in a wrapper of the task: export {' '.join(pairs)}; exec COMMAND"
+            fix = f"export {' '.join(pairs)}; exec COMMAND\n# in a wrapper of the task"
             yield finding("IDENTITY_CONFLICT", [r for r, _ in off], evidence, fix)
             break
 
@@ -119,7 +133,10 @@ def spawner_conflict(scene: Scene) -> Iterable[Finding]:
         if source is None or len(tasks) < 2 or len(groups) < 2 or len(groups) != len(tasks):
             continue
         evidence = [f"{host} alone has node ranks {sorted(g for g in groups if g is not None)[:8]}"]
-        fix = "--node_rank=$SLURM_NODEID (one torchrun per node), not $SLURM_PROCID"
+        fix = (
+            "torchrun --node_rank=$SLURM_NODEID --nnodes=$SLURM_NNODES SCRIPT\n# one torchrun per node;"
+            " not $SLURM_PROCID"
+        )
         yield finding("IDENTITY_CONFLICT", ranks, evidence, fix)
 
 
@@ -149,7 +166,7 @@ def inherited_identity(scene: Scene) -> Iterable[Finding]:
                 {n for s in SOURCES for n in (s.rank, s.local_rank) if n and s not in own}
             )
             here = [n for n in names if any(n in r.env for r in bad)]
-            fix = f"unset {' '.join(here)} before launching, or launch from a fresh shell (env -i bash -l)"
+            fix = f"unset {' '.join(here)}\n# before launching, or launch from a fresh shell (env -i bash -l)"
             yield finding("STALE_ENV", bad, evidence, fix)
 
 
@@ -191,9 +208,12 @@ def local_rank_unknown(scene: Scene) -> Iterable[Finding]:
             :1
         ]
         variable = next((n for n in (*rare, *known) if n != "LOCAL_RANK"), None)
-        fix = f"in a wrapper: export LOCAL_RANK=${variable or sets[0]}; exec COMMAND"
+        fix = f"export LOCAL_RANK=${variable or sets[0]}; exec COMMAND\n# in a wrapper of the task"
         if name == "jax":
-            fix = "jax.distributed.initialize(cluster_detection_method='mpi4py') (or jax 0.4.35 or later)"
+            fix = (
+                "import jax; jax.distributed.initialize(cluster_detection_method='mpi4py')\n"
+                "# or jax 0.4.35 or later"
+            )
         yield finding("LOCAL_RANK_UNDETECTED", ranks, evidence, fix)
 
 

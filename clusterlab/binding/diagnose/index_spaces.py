@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.masks import CVD, cuda_masked, ordinals
 from clusterlab.binding.diagnose.saying import finding, who
 from clusterlab.binding.diagnose.scene import Scene
@@ -27,14 +28,19 @@ def stale_index_space(scene: Scene) -> Iterable[Finding]:
         )
     if not bad:
         return
+    bare = [r for r in bad if r.container and not _renumbered(scene, r)]
+    if bare:
+        fix = fixes.gpus_into_container(scene, bare[0])
+        yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
+        return
     count = max(_renumbered(scene, bad[0]) or 1, 1)
     inside = ",".join(str(i) for i in range(count))
     if any(r.container for r in bad):
-        fix = f"in the container: unset {CVD} (or export {CVD}={inside}); GPUs are numbered from 0 there"
+        fix = f"unset {CVD}\n# in the container, where GPUs are numbered from 0 ({CVD}={inside} is the same)"
         if scene.constrained is False:
             fix += "; for the cluster: ConstrainDevices=yes in cgroup.conf"
     else:
-        fix = f"leave {CVD} as Slurm set it (here {inside}) and select ordinal 0; do not export it anew"
+        fix = f"export {CVD}={inside}\n# as Slurm sets it: ordinals within the step; do not export it anew"
     yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
 
 
@@ -73,9 +79,8 @@ def other_jobs_gpus(scene: Scene) -> Iterable[Finding]:
             evidence.append(f"{who(rank)}: {CVD}={mask} means {foreign}")
     if bad:
         fix = (
-            "index into the mask Slurm gave instead of replacing it: in Python"
-            f' os.environ["{CVD}"].split(",")[local_rank]; in bash'
-            f' export {CVD}=$(cut -d, -f$((SLURM_LOCALID+1)) <<< "${CVD}")'
+            f'export {CVD}=$(cut -d, -f$((SLURM_LOCALID+1)) <<< "${CVD}")\n'
+            "# in the task: index into the mask Slurm gave instead of replacing it"
         )
         yield finding("CVD_STALE_INDEX_SPACE", bad, evidence, fix)
 
@@ -109,9 +114,12 @@ def set_after_init(scene: Scene) -> Iterable[Finding]:
             was = "unset" if then is None else repr(then)
             evidence.append(f"{who(rank)}: {CVD}={now} now, {was} when it started{count}")
     if bad:
-        fix = (
-            f"export {CVD} before the process starts (in the launcher or its wrapper), or leave it and"
-            " call torch.cuda.set_device(local_rank) first"
+        fix = fixes.paste(
+            f"export {CVD}={bad[0].env[CVD]}"
+            if len({r.env[CVD] for r in bad}) == 1
+            else fixes.set_device(bad),
+            note=f"{CVD} counts only if set before the process starts, in the launcher or its wrapper;"
+            " later, select the device by ordinal instead",
         )
         yield finding("CVD_SET_AFTER_INIT", bad, evidence, fix)
 
@@ -159,16 +167,14 @@ def _owned(rank: RankRecord) -> int | None:
 
 
 def _unset_fix(scene: Scene, ranks: list[RankRecord]) -> str:
-    from clusterlab.binding.fixes import at_least, tasks_per_node
-
-    tasks = tasks_per_node(ranks)
-    if "none" in scene.options.gpu_bind and at_least(scene, 23, 11) is not True:
-        return (
-            "drop --gpu-bind=none (before Slurm 23.11 it unsets the mask):"
-            f" srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …; or in the task"
-            f" export {CVD}=$SLURM_JOB_GPUS; for the cluster: ConstrainDevices=yes in cgroup.conf"
+    line = fixes.step(scene, ranks, gpus=fixes.tasks_per_node(ranks))
+    if "none" in scene.options.gpu_bind and fixes.at_least(scene, 23, 11) is not True:
+        return fixes.paste(
+            line,
+            note="without --gpu-bind=none (before Slurm 23.11 it unsets the mask); for the cluster:"
+            " ConstrainDevices=yes in cgroup.conf",
         )
-    return f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} …, so that Slurm sets {CVD}"
+    return fixes.paste(line, note=f"Slurm then sets the mask ({CVD} or the vendor's)")
 
 
 RULES = (stale_index_space, other_jobs_gpus, set_after_init, unset)

@@ -47,7 +47,7 @@ def another_jobs_variables(scene: Scene) -> Iterable[Finding]:
                 f"{those(world)} on {len(by_host(world))} hosts all have SLURM_PROCID=0"
             )
         if bad:
-            fix = "unset ${!SLURM_*} before launching by other means than srun; or launch with srun"
+            fix = "unset ${!SLURM_*}\n# before launching by other means than srun; or launch with srun"
             yield finding("STALE_ENV", bad, evidence, fix)
 
 
@@ -69,7 +69,7 @@ def interactive_step(scene: Scene) -> Iterable[Finding]:
             " program believe that srun has started all ranks"
         ]
         fix = (
-            "in the interactive shell: unset SLURM_NTASKS SLURM_PROCID (or salloc/srun --job-name=bash), or"
+            "unset SLURM_NTASKS SLURM_PROCID\n# in the interactive shell (or salloc/srun --job-name=bash); or"
             f" srun --ntasks={wanted} COMMAND"
         )
         yield finding("STALE_ENV", world, evidence, fix)
@@ -88,7 +88,7 @@ def outer_step_binding(scene: Scene) -> Iterable[Finding]:
                 f"{those(ranks)}: SLURM_CPU_BIND_LIST={one} is one mask for {tasks} tasks of"
                 f" {needs} CPUs: an outer step's"
             ]
-            fix = "unset ${!SLURM_CPU_BIND*} before sbatch, or sbatch --export=NONE"
+            fix = "unset ${!SLURM_CPU_BIND*}\n# before sbatch, or sbatch --export=NONE"
             yield finding("STALE_ENV", ranks, evidence, fix)
 
 
@@ -100,7 +100,7 @@ def inherited_pmix(scene: Scene) -> Iterable[Finding]:
         harmed = any(r.app_size == 1 or r.error for r in ranks)
         severity = None if harmed else Severity.INFO
         evidence = [f"{who(r)}: {why}" for r, why in bad]
-        fix = "unset ${!PMIX_*} before launching, or launch outside the step (sbatch --export=NONE)"
+        fix = "unset ${!PMIX_*}\n# before launching, or launch outside the step (sbatch --export=NONE)"
         yield finding("STALE_ENV", ranks, evidence, fix, severity=severity)
 
 
@@ -118,7 +118,7 @@ def shell_variables(scene: Scene) -> Iterable[Finding]:
                 words = ", ".join(f"{n}={rank.env[n]}" for n in kept)
                 evidence.append(f"{who(rank)}: {words} from the launching shell")
         if bad:
-            fix = f"unset {' '.join(IDENTITY_NAMES)} in the shell before launching"
+            fix = f"unset {' '.join(IDENTITY_NAMES)}\n# in the shell, before launching"
             yield finding("STALE_ENV", bad, evidence, fix)
 
 

@@ -80,8 +80,9 @@ def stray_context(scene: Scene) -> Iterable[Finding]:
             )
     if bad:
         fix = (
-            "torch.cuda.set_device(local_rank) before anything touches CUDA; then"
-            ' torch.load(…, map_location=f"cuda:{local_rank}"), dist.barrier(device_ids=[local_rank])'
+            f"{fixes.set_device(bad)}\n"
+            "# before anything touches CUDA; then"
+            ' torch.load(FILE, map_location=f"cuda:{local_rank}"), dist.barrier(device_ids=[local_rank])'
         )
         yield finding("DEVICE_NOT_SET", bad, evidence, fix)
 
@@ -119,7 +120,7 @@ def default_ordinal_everywhere(scene: Scene) -> Iterable[Finding]:
         if None in told or len(set(told)) < len(ranks) or any(r.app_size == 1 for r in ranks):
             continue
         evidence = [f"{those(ranks)} are told their local ranks and all stay on ordinal 0"]
-        fix = f"before the first CUDA call: {fixes.set_device(ranks)}"
+        fix = fixes.paste(fixes.set_device(ranks), note="before the first CUDA call")
         yield finding("DEVICE_NOT_SET", ranks, evidence, fix)
 
 
@@ -146,7 +147,9 @@ def modulo_of_global_rank(scene: Scene) -> Iterable[Finding]:
             f"{who(r)}: local rank {r.local_rank}, selects {r.selected_device} = {r.rank} % {count}"
             for r in off
         ]
-        fix = f"use the launcher's local rank, not RANK % {count}: {fixes.set_device(world)}"
+        fix = fixes.paste(
+            fixes.set_device(world), note=f"the launcher's local rank, not RANK % {count}"
+        )
         yield finding("RANK_MODULO_MISMAP", off, evidence, fix)
 
 
@@ -163,10 +166,10 @@ def idle_gpus(scene: Scene) -> Iterable[Finding]:
         if not idle:
             continue
         evidence = [f"{host}: {those(ranks)} drive {len(driven)}; idle: {idle}"]
-        fix = f"one rank per GPU: {fixes.one_gpu_each(scene, ranks)}"
+        fix = fixes.one_gpu_each(scene, ranks)
         if len(ranks) == 1:
             fix = (
-                "start one task per GPU (srun --ntasks-per-node=N, torchrun --nproc_per_node=gpu), or hand"
+                "# start one task per GPU (srun --ntasks-per-node=N, torchrun --nproc_per_node=gpu), or hand"
                 " all devices to the one process (jax: local_device_ids=range(N))"
             )
         yield finding("GPU_IDLE", ranks, evidence, fix, severity=severity)

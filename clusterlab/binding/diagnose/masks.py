@@ -7,7 +7,7 @@ record shows more devices than the mask can give, the mask is not what decided, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from clusterlab.binding.diagnose.saying import finding, quoted, who
 from clusterlab.binding.diagnose.scene import Scene
@@ -136,8 +136,32 @@ def truncated(scene: Scene) -> Iterable[Finding]:
             f" and sees {seen}"
         )
     if bad:
-        fix = f"list only devices that exist: export {CVD}={kept}"
+        fix = _list_fix(scene, bad, kept)
         yield finding("CVD_TRUNCATED", bad, evidence, fix)
+
+
+def _list_fix(scene: Scene, ranks: Sequence[RankRecord], kept: str) -> str:
+    """A mask of devices that exist: one for each rank of the host, or else fewer ranks."""
+    from clusterlab.binding import fixes
+
+    there = [r for r in scene.ranks if r.host == ranks[0].host]
+    tasks, left = fixes.tasks_per_node(there), len(kept.split(","))
+    alone = len({r.env.get(CVD) for r in there}) == len(there) > 1
+    if alone or left >= tasks:
+        return fixes.paste(f"export {CVD}={kept}", note="list only devices that exist")
+    indices = ordinals(kept)
+    gpus = [g.index for g in scene.enumerable(ranks[0]) or ()]
+    spare = [i for i in range(len(gpus)) if i not in indices]
+    if indices and len(gpus) >= tasks:
+        whole = sorted([*(i for i in indices if i < len(gpus)), *spare][:tasks])
+        return fixes.paste(
+            f"export {CVD}={fixes.comma(whole)}",
+            note=f"{tasks} ranks need {tasks} devices that exist",
+        )
+    return fixes.paste(
+        f"export {CVD}={kept}",
+        note=f"{left} devices are left: start {left} ranks per node, not {tasks}",
+    )
 
 
 def _after_none(entries: list[str]) -> list[str]:
@@ -158,10 +182,19 @@ def empty(scene: Scene) -> Iterable[Finding]:
         if nothing or rank.visible == () or not mask.strip() or set(kinds(mask)) == {"none"}:
             bad.append(rank)
             saw = f"; {quoted(rank.error)}" if _NO_DEVICE.search(rank.error) else ""
-            evidence.append(f"{who(rank)}: {name}={mask!r} leaves no device{saw}")
+            hidden = "no device is seen with" if name != CVD or not nothing else ""
+            words = f"{hidden} {name}={mask!r}" if hidden else f"{name}={mask!r} leaves no device"
+            evidence.append(f"{who(rank)}: {words}{saw}")
     if bad:
         name = next(n for n in MASKS if n in bad[0].env)
-        fix = f"unset {name}  (set but empty hides every GPU), or list this rank's: export {name}=0"
+        blank = set(kinds(bad[0].env[name])) == {"none"}
+        why = "set but empty it hides every GPU" if blank else "it names no device that exists here"
+        fix = f"unset {name}\n# {why}; or list this rank's own: export {name}=0"
+        bare = [r for r in bad if r.container and not scene.enumerable(r) and scene.node(r)]
+        if bare:
+            from clusterlab.binding.fixes import gpus_into_container
+
+            fix = gpus_into_container(scene, bare[0])
         yield finding("CVD_EMPTY", bad, evidence, fix)
 
 
@@ -182,13 +215,14 @@ def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
             evidence.append(f"{who(rank)}: {CVD}={mask} is right for CUDA; the program says {said}")
     if bad:
         fix = (
-            "give the program ordinals: export CUDA_DEVICE_ORDER=PCI_BUS_ID"
-            f" {CVD}=$(nvidia-smi --id=${{{CVD}%%,*}} --query-gpu=index --format=csv,noheader);"
-            " in code treat entries as text and count with torch.cuda.device_count() (torch 2.0 or later)"
+            "export CUDA_DEVICE_ORDER=PCI_BUS_ID"
+            f" {CVD}=$(nvidia-smi --id=${CVD} --query-gpu=index --format=csv,noheader | paste -sd,)\n"
+            "# gives the program ordinals; in code treat entries as text and count with"
+            " torch.cuda.device_count() (torch 2.0 or later)"
         )
         if "mig" in kinds(bad[0].env[CVD]):
             fix = (
-                "treat mask entries as text: CUDA's ordinal is 0, NVML wants the MIG UUID; upgrade the"
+                "# treat mask entries as text: CUDA's ordinal is 0, NVML wants the MIG UUID; upgrade the"
                 f" program to one that does not int() {CVD} (torch 2.0 or later counts them)"
             )
         yield finding("CVD_UUID_UNPARSED", bad, evidence, fix)
@@ -218,7 +252,7 @@ def mask_against_view(scene: Scene) -> Iterable[Finding]:
             f"{who(r)}: {CVD}={r.env[CVD]!r} leaves nothing, said to see {len(r.visible or ())}"
             for r in bad
         ]
-        fix = "record it anew: clusterlab doctor --bundle DIR under the same launcher"
+        fix = "clusterlab doctor --bundle DIR\n# record it anew, under the same launcher"
         yield finding("RECORD_CONTRADICTION", bad, evidence, fix)
 
 

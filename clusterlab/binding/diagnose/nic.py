@@ -49,13 +49,13 @@ def far_nic(scene: Scene) -> Iterable[Finding]:
         if bad:
             names = list(dict.fromkeys(wanted.values()))
             fix = (
-                f"unset {_HCA} (NCCL takes the nearest), or list all:"
+                f"unset {_HCA}\n# NCCL takes the nearest; or list all:"
                 f" export {_HCA}=={','.join(_all_names(scene, bad[0]))}"
             )
             if any(r.nic_used for r in bad) or any("UCX_NET_DEVICES" in r.env for r in bad):
                 per_rank = ", ".join(f"local rank {k}: {v}:1" for k, v in list(wanted.items())[:8])
-                fix = f"export UCX_NET_DEVICES per rank ({per_rank}) in a wrapper"
-                fix += f"; for NCCL unset {_HCA} ({', '.join(names[:4])} are nearest)"
+                fix = f"unset {_HCA}\n# for NCCL ({', '.join(names[:4])} are nearest); UCX: export"
+                fix += f" UCX_NET_DEVICES per rank in a wrapper ({per_rank})"
             yield finding("NIC_FAR", bad, evidence, fix)
 
 
@@ -97,7 +97,7 @@ def prefix_matches_more(scene: Scene) -> Iterable[Finding]:
                 fixed = fixed or f"{variable}={_exact(text)}"
                 evidence.append(f"{who(rank)}: {variable}={text} also matches {', '.join(more)}")
     if bad:
-        fix = f"export {fixed}  (= once in front of the list: exact names; ^= to exclude)"
+        fix = f"export {fixed}\n# = once in front of the list: exact names; ^= to exclude"
         yield finding("NIC_FILTER_PREFIX", bad, evidence, fix)
 
 
@@ -135,8 +135,8 @@ def filters_differ(scene: Scene) -> Iterable[Finding]:
             ]
             union = sorted({e.lstrip("^=") for v in values if v for e in v.split(",")})
             fix = (
-                f"the same for all ranks of a node: export {variable}=={','.join(union)} (NCCL itself gives"
-                " each GPU its nearest); UCX_NET_DEVICES may differ per rank"
+                f"export {variable}=={','.join(union)}\n# the same for all ranks of a node: NCCL itself gives"
+                " each GPU its nearest; UCX_NET_DEVICES may differ per rank"
             )
             yield finding("NIC_FILTER_DIVERGENT", ranks, evidence, fix)
 
@@ -151,7 +151,7 @@ def filter_matches_nothing(scene: Scene) -> Iterable[Finding]:
             bad.append(rank)
             evidence.append(f"{who(rank)}: {_HCA}={text} matches none of {', '.join(names)}")
     if bad:
-        fix = f"unset {_HCA}, or export {_HCA}=={','.join(_all_names(scene, bad[0]))}"
+        fix = f"unset {_HCA}\n# or export {_HCA}=={','.join(_all_names(scene, bad[0]))}"
         yield finding("IFACE_WRONG", bad, evidence, fix)
 
 
@@ -174,8 +174,8 @@ def rails_differ(scene: Scene) -> Iterable[Finding]:
                 for p, by in split.items()
             ]
             fix = (
-                "cable GPU i of every node to rail i (or rename the NICs alike); until then export"
-                " NCCL_CROSS_NIC=1"
+                "export NCCL_CROSS_NIC=1\n# until GPU i of every node is cabled to rail i (or the NICs are"
+                " renamed alike)"
             )
             yield finding("NIC_RAIL_MISMATCH", bad, evidence, fix)
 

@@ -45,7 +45,7 @@ class Options:
             return int(gres[1])
         for name, parts in (("gpus-per-node", 1), ("gpus", hosts)):
             count = self.get(name).rpartition(":")[2]
-            if count.isdigit() and parts and int(count) % parts == 0:
+            if count.isdecimal() and len(count) <= 9 and parts and int(count) % parts == 0:
                 return int(count) // parts
         return None
 

@@ -27,8 +27,8 @@ def rank_order(scene: Scene) -> Iterable[Finding]:
             evidence = [f"rank 0 runs on {first.host}, MASTER_ADDR={address} is the host of"
                         f" {those(hosts[address])}"]  # fmt: skip
             fix = (
-                "let rank 0 publish its own name (PMIx, or a file in the run directory); or give srun the"
-                f" order: srun -w {','.join(hosts)} --distribution=block …"
+                f"srun -w {','.join(hosts)} --distribution=block COMMAND\n# gives the order; or let rank 0"
+                " publish its own name (PMIx, or a file in the run directory)"
             )
             yield finding("RANK_PLACEMENT", world, evidence, fix, severity=Severity.FATAL)
             continue
@@ -37,7 +37,7 @@ def rank_order(scene: Scene) -> Iterable[Finding]:
         later = listed and listed[0] in hosts and first and first.host in listed[1:]
         if split or later:
             evidence = [f"{h}: {those(hosts[h])}" for h in (split or hosts)]
-            fix = "srun --distribution=block:block …  (mpirun --map-by slot), to have a node's ranks adjoin"
+            fix = "srun --distribution=block:block COMMAND\n# a node's ranks adjoin; mpirun: --map-by slot"
             yield finding("RANK_PLACEMENT", world, evidence, fix, severity=Severity.INFO)
 
 
@@ -81,7 +81,7 @@ def same_name_for_two_machines(scene: Scene) -> Iterable[Finding]:
             if complaint:
                 evidence.append(f"{who(complaint)}: {quoted(complaint.error)}")
             fix = (
-                "give every machine a name of its own: export NCCL_HOSTID=$(hostname -f) on all ranks, or"
+                "export NCCL_HOSTID=$(hostname -f)\n# on all ranks, every machine a name of its own; or"
                 " hostnamectl set-hostname; images that were cloned need a new /etc/machine-id"
             )
             yield finding("HOSTNAME_COLLISION", world, evidence, fix)

@@ -40,16 +40,20 @@ def protocols_differ(scene: Scene) -> Iterable[Finding]:
         wants_pmi = [r for r, t in texts if _WANTS_PMI.search(t) and not _WANTS_PMIX.search(t)]
         alone = len(world) > 1 and all(r.app_size == 1 for r in world)
         if offered == "pmi" and (wants_pmix or alone):
-            said, fix = wants_pmix, "srun --mpi=pmix …  (or export SLURM_MPI_TYPE=pmix)"
+            said, fix = wants_pmix, "export SLURM_MPI_TYPE=pmix\n# the same as srun --mpi=pmix"
         elif offered == "pmix" and (wants_pmi or (alone and _speaks_pmi(scene, world))):
             said = wants_pmi
             fix = (
-                "srun --mpi=pmi2 …; Intel MPI also: export I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so"
+                "export SLURM_MPI_TYPE=pmi2 I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so\n"
+                "# the same as srun --mpi=pmi2; the library is for Intel MPI"
             )
         elif offered == "" and (wants_pmix or wants_pmi) and scene.under_slurm:
             said = wants_pmix or wants_pmi
             kind = "pmix" if wants_pmix else "pmi2"
-            fix = f"srun --mpi={kind} …  (srun --mpi=list shows what this Slurm has)"
+            fix = (
+                f"export SLURM_MPI_TYPE={kind}\n# the same as srun --mpi={kind}; srun --mpi=list shows what"
+                " this Slurm has"
+            )
         else:
             continue
         names = {"pmi": "PMI_* only", "pmix": "PMIX_* only", "": "neither PMI nor PMIx"}
@@ -92,15 +96,15 @@ def missing_component(scene: Scene) -> Iterable[Finding]:
     evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in bad]
     text = " ".join(f"{r.error} {r.stderr}" for r in bad).lower()
     if "munge" in text or "psec" in text:
-        fix = (
-            "export PMIX_MCA_psec=native (if the server allows it), or PMIx with munge in the image"
-        )
+        fix = "export PMIX_MCA_psec=native\n# if the server allows it; or PMIx with munge in the image"
     elif "gds" in text:
-        fix = "export PMIX_MCA_gds=hash on both sides, or the same PMIx release in the image as on the host"
+        fix = (
+            "export PMIX_MCA_gds=hash\n# on both sides; or the same PMIx release in image and host"
+        )
     else:
         fix = (
-            "install the libpmix of the plugin's major version on all nodes (srun --mpi=list; ldd"
-            " $(scontrol show config | awk '/PluginDir/{print $3}')/mpi_pmix*.so | grep pmix)"
+            "srun --mpi=list; ldd $(scontrol show config | awk '/PluginDir/{print $3}')/mpi_pmix*.so |"
+            " grep pmix\n# install the libpmix of the plugin's major version on all nodes"
         )
     yield finding("PMIX_COMPONENT", bad, evidence, fix)
 

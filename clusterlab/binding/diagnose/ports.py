@@ -85,12 +85,10 @@ def _ephemeral(rank: RankRecord) -> bool:
 
 def _port_fix(ranks: Sequence[RankRecord]) -> str:
     if all(uses_elastic(r) for r in ranks):
-        return (
-            "another port: torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT … (one node: :0)"
-        )
+        return "torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT SCRIPT\n# another port; on one node :0"
     return (
         'export MASTER_PORT=$(python3 -c \'import socket; s=socket.socket(); s.bind(("", 0));'
-        " print(s.getsockname()[1])') on rank 0 and hand it to the others; fixed ports: outside"
+        " print(s.getsockname()[1])')\n# on rank 0, and hand it to the others; fixed ports: outside"
         " /proc/sys/net/ipv4/ip_local_port_range"
     )
 

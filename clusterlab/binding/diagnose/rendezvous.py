@@ -87,8 +87,8 @@ def names_resolve_wrongly(scene: Scene) -> Iterable[Finding]:
         if bad:
             device = _interface(world)
             fix = (
-                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}, or take the host's name out"
-                " of the 127.* lines of /etc/hosts"
+                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}\n# or take the host's name"
+                " out of the 127.* lines of /etc/hosts"
             )
             yield finding("MASTER_ADDR_WRONG", bad, evidence, fix)
         elif len(families) > 1:
@@ -97,9 +97,7 @@ def names_resolve_wrongly(scene: Scene) -> Iterable[Finding]:
                 for r in world
             ]
             device = _interface(world)
-            fix = (
-                f"one family for all: export NCCL_SOCKET_FAMILY=AF_INET GLOO_SOCKET_IFNAME={device}"
-            )
+            fix = f"export NCCL_SOCKET_FAMILY=AF_INET GLOO_SOCKET_IFNAME={device}\n# one family for all"
             yield finding("MASTER_ADDR_WRONG", world, evidence, fix)
 
 
@@ -139,7 +137,7 @@ def _master_fix(scene: Scene) -> str:
         return 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
     host = scene.ranks[0].host
     first = next((r.host for r in scene.ranks if r.rank == 0), host)
-    return f"export MASTER_ADDR={first}  (rank 0's host, the same on all ranks)"
+    return f"export MASTER_ADDR={first}\n# rank 0's host, the same on all ranks"
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -174,8 +172,8 @@ def interface_names(scene: Scene) -> Iterable[Finding]:
         if bad:
             device = _interface(world)
             fix = (
-                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}  (gloo: plain names; NCCL:"
-                " prefixes, ^ to exclude, = for exact names), or leave both unset"
+                f"export GLOO_SOCKET_IFNAME={device} NCCL_SOCKET_IFNAME={device}\n# gloo: plain names; NCCL:"
+                " prefixes, ^ to exclude, = for exact names; or leave both unset"
             )
             yield finding("IFACE_WRONG", bad, evidence, fix)
 
@@ -235,7 +233,7 @@ def interface_said(scene: Scene) -> Iterable[Finding]:
     bad = [r for r in scene.ranks if pattern.search(f"{r.error} {r.stderr}")]
     if bad:
         evidence = [f"{who(r)}: {quoted(r.error or r.stderr)}" for r in bad]
-        fix = "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME, or name one of: ls /sys/class/net"
+        fix = "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME\n# or name one of: ls /sys/class/net"
         yield finding("IFACE_WRONG", bad, evidence, fix)
 
 

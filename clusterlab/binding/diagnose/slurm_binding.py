@@ -49,10 +49,10 @@ def bind_outside_allocation(scene: Scene) -> Iterable[Finding]:
         tasks = fixes.tasks_per_node(ranks)
         owned = ordinals(ranks[0].env.get("SLURM_JOB_GPUS", ""))
         space = range(tasks) if scene.constrained or len(owned) < tasks else owned[:tasks]
-        fix = (
-            f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks}"
-            f" --gpu-bind=map_gpu:{fixes.comma(space)} …  (ids count from 0 within the job with"
-            " ConstrainDevices, else they are the node's; masks as 0x…)"
+        fix = fixes.paste(
+            fixes.step(scene, ranks, f"--gpu-bind=map_gpu:{fixes.comma(space)}", gpus=tasks),
+            note="ids count from 0 within the job with ConstrainDevices, else they are the node's; masks"
+            " are written 0x…",
         )
         yield finding("GPU_BIND_OUT_OF_ALLOC", said or ranks, evidence, fix)
 
@@ -105,7 +105,7 @@ def decimal_masks(scene: Scene) -> Iterable[Finding]:
         evidence = [
             f"--gpu-bind={scene.options.gpu_bind}: {strange[0]} is decimal, GPUs {_bits(int(strange[0][:9]))}"
         ]
-        fix = f"--gpu-bind=mask_gpu:{','.join('0x' + e for e in entries)} …"
+        fix = f"export SLURM_GPU_BIND=mask_gpu:{','.join('0x' + e for e in entries)}"
         yield finding("GPU_BIND_OUT_OF_ALLOC", scene.ranks, evidence, fix, severity=Severity.INFO)
 
 
@@ -130,11 +130,7 @@ def closest_gives_several(scene: Scene) -> Iterable[Finding]:
             continue
         apart = None not in chosen and len(set(chosen)) == len(chosen)
         evidence = [f"{who(r)}: sees {', '.join(r.visible or ())}" for r in overlap]
-        tasks = fixes.tasks_per_node(ranks)
-        fix = (
-            f"srun --ntasks-per-node={tasks} --gpus-per-node={tasks} --gpu-bind=single:1 …, or no"
-            " --gpu-bind and set_device(local_rank)"
-        )
+        fix = fixes.one_gpu_each(scene, ranks)
         severity = Severity.INFO if apart else None  # the program itself picks different ones
         yield finding("GPU_BIND_CLOSEST_MULTI", overlap, evidence, fix, severity=severity)
 
@@ -225,8 +221,16 @@ def step_gpus_wrong(scene: Scene) -> Iterable[Finding]:
             evidence = [
                 f"{who(r)}: SLURM_STEP_GPUS={text}, got {', '.join(r.visible or ())}" for r in off
             ]
-            fix = "read the GPU inside the task: nvidia-smi --query-gpu=pci.bus_id,uuid"
-            yield finding("STEP_GPUS_UNRELIABLE", off, evidence, f"{fix} --format=csv,noheader")
+            yield finding(
+                "STEP_GPUS_UNRELIABLE", off, evidence, _ask_the_tool(scene.vendor(ranks[0]))
+            )
+
+
+def _ask_the_tool(vendor: str) -> str:
+    tool = {"amd": "rocm-smi --showbus --showuniqueid", "intel": "xpu-smi discovery"}.get(
+        vendor, "nvidia-smi --query-gpu=pci.bus_id,uuid --format=csv,noheader"
+    )
+    return fixes.paste(tool, note="inside the task: what it got, not what the step was said to get")
 
 
 RULES = (

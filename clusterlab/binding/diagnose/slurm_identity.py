@@ -45,8 +45,9 @@ def compressed_counts(scene: Scene) -> Iterable[Finding]:
         bad.append(rank)
     if bad:
         fix = (
-            "4(x2) means 4 on each of 2 nodes: this node's count is ${SLURM_STEP_TASKS_PER_NODE%%[(,]*}"
-            " where all are equal; torchrun: --nproc_per_node=$SLURM_GPUS_ON_NODE"
+            "torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE SCRIPT\n"
+            "# 4(x2) means 4 on each of 2 nodes: this node's count is ${SLURM_STEP_TASKS_PER_NODE%%[(,]*}"
+            " where all are equal"
         )
         yield finding("SLURM_VAR_FORMAT", bad, evidence, fix)
 
@@ -67,7 +68,9 @@ def no_numbers(scene: Scene) -> Iterable[Finding]:
             bad.append(rank)
             evidence.append(f"{who(rank)}: RANK={own} with WORLD_SIZE={size}")
     if bad:
-        fix = "set them from the launcher in each task: export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS"
+        fix = (
+            "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS\n# in each task, from the launcher"
+        )
         yield finding("SLURM_VAR_FORMAT", bad, evidence, fix, severity=Severity.ERROR)
 
 
@@ -165,8 +168,8 @@ def job_for_step(scene: Scene) -> Iterable[Finding]:
                 bad.append(rank)
         if bad:
             fix = (
-                "use the step's variables: export WORLD_SIZE=$SLURM_STEP_NUM_TASKS MASTER_ADDR=$(scontrol"
-                ' show hostnames "$SLURM_STEP_NODELIST" | head -n 1)'
+                "export WORLD_SIZE=$SLURM_STEP_NUM_TASKS MASTER_ADDR=$(scontrol"
+                ' show hostnames "$SLURM_STEP_NODELIST" | head -n 1)\n# the step\'s variables, in each task'
             )
             yield finding("SCOPE_MIX", bad, evidence, fix)
 
@@ -202,7 +205,7 @@ def batch_shell_as_rank(scene: Scene) -> Iterable[Finding]:
             f"{who(rank)}: SLURM_NTASKS={env.get('SLURM_NTASKS', '?')} on {env.get('SLURM_NNODES', '?')}"
             " nodes but no SLURM_STEP_*: this is the batch script, not a task of srun"
         ]
-        fix = "srun COMMAND in the batch script; code should ask for SLURM_STEP_NUM_TASKS, not SLURM_NTASKS"
+        fix = "srun COMMAND\n# in the batch script; code should ask SLURM_STEP_NUM_TASKS, not SLURM_NTASKS"
         yield finding("SCOPE_MIX", world, evidence, fix)
 
 
@@ -227,9 +230,9 @@ def heterogeneous_job(scene: Scene) -> Iterable[Finding]:
                 for r in groups
             ]
             fix = (
-                "add up the components: WORLD_SIZE=$((SLURM_NTASKS_HET_GROUP_0+SLURM_NTASKS_HET_GROUP_1)),"
-                ' MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0" | head -n 1);'
-                " start with srun --het-group=0,1"
+                "export WORLD_SIZE=$((SLURM_NTASKS_HET_GROUP_0+SLURM_NTASKS_HET_GROUP_1))"
+                ' MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0" | head -n 1)'
+                "\nsrun --het-group=0,1 COMMAND\n# the components added up"
             )
             severity = None if sure else Severity.INFO
             yield finding("SCOPE_MIX", groups, evidence, fix, severity=severity)

@@ -17,9 +17,9 @@ _ROCR, _HIP, _ZE = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_M
 _HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
 _SELECTOR = "ONEAPI_DEVICE_SELECTOR"
 _ONE_LEVEL = (
-    "keep one mask only: unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES and leave"
-    " ROCR_VISIBLE_DEVICES (under Ray: export RAY_EXPERIMENTAL_NOSET_ROCR_VISIBLE_DEVICES=1"
-    " RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1)"
+    "unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL\n"
+    "# keep one mask only, ROCR_VISIBLE_DEVICES (under Ray: export"
+    " RAY_EXPERIMENTAL_NOSET_ROCR_VISIBLE_DEVICES=1 RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1)"
 )
 
 
@@ -63,7 +63,7 @@ def hip_against_cuda(scene: Scene) -> Iterable[Finding]:
         evidence = [
             f"{who(r)}: {_HIP}={r.env[_HIP]}, {CVD}={r.env[CVD]}; HIP reads the first" for r in bad
         ]
-        fix = f"unset {CVD} on AMD nodes, or export {CVD}=${_HIP}"
+        fix = f"unset {CVD}\n# on AMD nodes; or export {CVD}=${_HIP}"
         yield finding("VENDOR_MASK_CONFLICT", bad, evidence, fix, severity=Severity.ERROR)
 
 
@@ -82,7 +82,7 @@ def foreign_masks(scene: Scene) -> Iterable[Finding]:
             scene.vendor(bad[0]), "nvidia_gpu_env"
         )
         fix = (
-            f"unset {' '.join(others)} before the program starts; for the cluster: Flags={flag} (or"
+            f"unset {' '.join(others)}\n# before the program starts; for the cluster: Flags={flag} (or"
             " AutoDetect) in gres.conf, which without it sets all vendors' masks"
         )
         yield finding("VENDOR_MASK_CONFLICT", bad, evidence, fix, severity=Severity.WARNING)
@@ -110,7 +110,7 @@ def selector_beyond_mask(scene: Scene) -> Iterable[Finding]:
                 f"{who(rank)}: {_ZE}={mask} leaves {count}, {_SELECTOR}={text} asks for more"
             )
     if bad:
-        fix = f"keep one: unset {_SELECTOR} and leave {_ZE}"
+        fix = f"unset {_SELECTOR}\n# keep one, {_ZE}"
         yield finding("VENDOR_MASK_CONFLICT", bad, evidence, fix)
 
 
@@ -128,7 +128,7 @@ def level_zero_hierarchies(scene: Scene) -> Iterable[Finding]:
                     f"{who(r)}: {_ZE}={mask} under {_HIERARCHY}={r.env.get(_HIERARCHY, 'unset (FLAT)')}"
                     for r in sharing
                 ]
-                fix = f"export {_HIERARCHY}=COMPOSITE for all ranks and write tiles as card.tile"
+                fix = f"export {_HIERARCHY}=COMPOSITE\n# for all ranks; write tiles as card.tile"
                 yield finding(
                     "VENDOR_MASK_CONFLICT", sharing, evidence, fix, severity=Severity.ERROR
                 )
@@ -149,7 +149,7 @@ def _nameless_entries(scene: Scene, mask: str, ranks: list[RankRecord]) -> Itera
             f"{who(r)}: {_ZE}={mask}: {', '.join(unread)} names nothing under {model}"
             for r in ranks
         ]
-        fix = f"export {_HIERARCHY}=COMPOSITE with entries card or card.tile (FLAT: one number per tile)"
+        fix = f"export {_HIERARCHY}=COMPOSITE\n# with entries card or card.tile (FLAT: one number per tile)"
         yield finding("VENDOR_MASK_CONFLICT", ranks, evidence, fix, severity=Severity.ERROR)
 
 

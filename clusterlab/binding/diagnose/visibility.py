@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.masks import CVD, kinds, ordinals
-from clusterlab.binding.diagnose.saying import finding, hardware, quoted, who
+from clusterlab.binding.diagnose.saying import finding, hardware, quoted, those, who
 from clusterlab.binding.diagnose.scene import Device, Scene
 from clusterlab.binding.records import GpuRecord, NodeRecord, RankRecord
 from clusterlab.core.findings import Finding, Severity
@@ -28,13 +28,46 @@ def ordinal_beyond_visible(scene: Scene) -> Iterable[Finding]:
             said = f"; {quoted(rank.error)}" if rank.error else ""
             evidence.append(f"{who(rank)}: selects ordinal {wanted}, sees {here} only{said}")
         if bad:
-            single = all(len(r.visible or ()) == 1 for r in bad)
-            fix = f"select what is there: {fixes.set_device(world)}"
-            if single:
-                fix = f"torch.cuda.set_device(0) (one GPU is visible); or {fixes.show_all_gpus(scene, world)}"
-            elif fixes.tasks_per_node(world) > max(len(r.visible or ()) for r in bad):
-                fix = f"{fixes.one_gpu_each(scene, world)}"
-            yield finding("CVD_LOCAL_RANK_MISMATCH", bad, evidence, fix)
+            evidence += inherited_words(world)
+            yield finding("CVD_LOCAL_RANK_MISMATCH", bad, evidence, _ordinal_fix(scene, world, bad))
+
+
+def inherited_words(ranks: Sequence[RankRecord]) -> list[str]:
+    """That the launching shell's own mask is what all ranks have, where that is seen."""
+    name = fixes.inherited_mask(ranks)
+    if name is None:
+        return []
+    value = ranks[0].env[name]
+    shell = [r for r in ranks if (r.parent_env or {}).get(name) == value]
+    return (
+        [f"{those(shell)}: {name}={value} is inherited from the launching shell"] if shell else []
+    )
+
+
+def _ordinal_fix(scene: Scene, world: Sequence[RankRecord], bad: Sequence[RankRecord]) -> str:
+    sees = [r.visible or () for r in world]
+    views = [(r.host, r.visible) for r in world]
+    if all(len(v) == 1 for v in sees) and len(set(views)) == len(views):
+        other = next(line for line in fixes.show_all_gpus(scene, world).splitlines())
+        return fixes.paste(
+            "import torch; torch.cuda.set_device(0)",
+            note=f"each rank sees one GPU of its own; or let LOCAL_RANK be the ordinal: {other}",
+        )
+    if fixes.inherited_mask(world):
+        return fixes.one_gpu_each(scene, world)
+    if fixes.tasks_per_node(world) > max(len(r.visible or ()) for r in bad):
+        return _whole_mask(scene, world) or fixes.one_gpu_each(scene, world)
+    return fixes.paste(fixes.set_device(world), note="select what is there")
+
+
+def _whole_mask(scene: Scene, world: Sequence[RankRecord]) -> str | None:
+    """A mask of one GPU per rank where the ranks' own mask hides some of the node's; else None."""
+    tasks = fixes.tasks_per_node(world)
+    masked = all(CVD in r.env for r in world)
+    if fixes.launcher_of(scene, world) == "srun" or not masked:
+        return None
+    enough = all(len(scene.enumerable(r) or ()) >= tasks for r in world)
+    return f"export {CVD}={fixes.comma(range(tasks))}" if enough else None
 
 
 def several_mig_in_mask(scene: Scene) -> Iterable[Finding]:
@@ -46,8 +79,8 @@ def several_mig_in_mask(scene: Scene) -> Iterable[Finding]:
             for r in bad
         ]
         fix = (
-            f"one process per instance, each with a mask of one entry: export {CVD}=$(cut -d,"
-            f' -f$((LOCAL_RANK+1)) <<< "${CVD}"), and ordinal 0 in the program'
+            f'export {CVD}=$(cut -d, -f$(({fixes.local_variable(bad)}+1)) <<< "${CVD}")\n'
+            "# in each task: one process per instance, a mask of one entry, ordinal 0 in the program"
         )
         yield finding("MIG_LIMIT", bad, evidence, fix)
 
@@ -70,7 +103,7 @@ def mig_of_one_gpu(scene: Scene) -> Iterable[Finding]:
                 if (d := scene.device(r))
             ]
             fix = (
-                "one rank per physical GPU: --gres=gpu:1 without MIG, or instances of different GPUs;"
+                "# one rank per physical GPU: --gres=gpu:1 without MIG, or instances of different GPUs;"
                 " for several instances use gloo instead of NCCL: init_process_group('gloo')"
             )
             yield finding("MIG_LIMIT", sharing, evidence, fix)
@@ -101,7 +134,7 @@ def device_order(scene: Scene) -> Iterable[Finding]:
             f" order it would be {', '.join(expected)} (uses {names}; {_ORDER} is not PCI_BUS_ID)"
         )
     if bad:
-        fix = f"export {_ORDER}=PCI_BUS_ID  (for all ranks), or a mask of UUIDs from nvidia-smi -L"
+        fix = f"export {_ORDER}=PCI_BUS_ID\n# for all ranks; or a mask of UUIDs from nvidia-smi -L"
         severity = Severity.ERROR if hurts else Severity.INFO
         yield finding("DEVICE_ORDER_MISMATCH", bad, evidence, fix, severity=severity)
 
@@ -153,7 +186,7 @@ def monitored_other_gpu(scene: Scene) -> Iterable[Finding]:
         device = scene.device(bad[0])
         pci = device.gpu.pci if device and device.gpu else "PCI"
         fix = (
-            f"name the GPU by hardware: nvidia-smi --id={pci} …, in code"
+            f"nvidia-smi --id={pci}\n# name the GPU by hardware; in code"
             " nvmlDeviceGetHandleByPciBusId / ByUUID; a minor number's PCI address stands in"
             " /proc/driver/nvidia/gpus/*/information; in gres.conf AutoDetect=nvml"
         )
@@ -174,7 +207,7 @@ def affinity_by_nvml_index(scene: Scene) -> Iterable[Finding]:
                 for r, d, o in remote
             ]
             fix = (
-                "bind by the device's PCI address, not by its ordinal: cores from"
+                "# bind by the device's PCI address, not by its ordinal: cores from"
                 " /sys/bus/pci/devices/$PCI/local_cpulist (torch.cuda.get_device_properties(i)"
                 ".pci_bus_id); or torchrun --numa-binding=node"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
 from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
 from clusterlab.binding.diagnose.variables import SOURCES, TORCH, number, size_of
@@ -43,8 +44,8 @@ def _world_size_fix(world: Sequence[RankRecord], launched: tuple[str, int] | Non
     if launched:
         source = next((s for s in SOURCES if launched[0] in s.size), None)
         rank = f" RANK=${source.rank}" if source and source.rank else ""
-        return f"export WORLD_SIZE=${launched[0]}{rank}  (in the task, so that each reads its own)"
-    return f"start WORLD_SIZE processes, or export WORLD_SIZE={len(world)} for these"
+        return f"export WORLD_SIZE=${launched[0]}{rank}\n# in the task, so that each reads its own"
+    return f"export WORLD_SIZE={len(world)}\n# for these; or start WORLD_SIZE processes"
 
 
 def claimed_world_unlike_step(scene: Scene) -> Iterable[Finding]:
@@ -61,9 +62,7 @@ def claimed_world_unlike_step(scene: Scene) -> Iterable[Finding]:
             evidence = [f"{who(rank)}: SLURM_NTASKS={tasks}, one process; {quoted(rank.error)}"]
         else:
             continue
-        fix = (
-            "srun COMMAND starts SLURM_NTASKS tasks; without srun: unset SLURM_NTASKS SLURM_PROCID"
-        )
+        fix = "srun COMMAND\n# starts SLURM_NTASKS tasks; without srun: unset SLURM_NTASKS SLURM_PROCID"
         yield finding("WORLD_SIZE_MISMATCH", world, evidence, fix)
 
 
@@ -90,13 +89,16 @@ def duplicate_ranks(scene: Scene) -> Iterable[Finding]:
 
 def _duplicate_fix(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     if any("OMPI_COMM_WORLD_RANK" in r.env for r in ranks):
-        return "in the wrapper: export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK"
+        return (
+            "export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK\n"
+            "# in a wrapper that mpirun starts for each rank"
+        )
     if scene.under_slurm:
         return (
-            "let the task expand the variable, not the batch shell: srun bash -c 'torchrun"
-            " --node_rank=$SLURM_NODEID …' (single quotes, or \\$SLURM_NODEID)"
+            "srun bash -c 'exec torchrun --node_rank=$SLURM_NODEID SCRIPT'\n"
+            "# the task expands the variable, not the batch shell: single quotes, or \\$SLURM_NODEID"
         )
-    return "give every process its own RANK: torchrun --node_rank differs on every node"
+    return "# give every process its own RANK: torchrun --node_rank differs on every node"
 
 
 def believes_it_is_alone(scene: Scene) -> Iterable[Finding]:
@@ -109,11 +111,16 @@ def believes_it_is_alone(scene: Scene) -> Iterable[Finding]:
             continue
         by = f" ({launched[0]}={launched[1]})" if launched else ""
         evidence = [f"{those(world)}: each believes it is rank 0 of 1; {started} were started{by}"]
-        fix = "srun --mpi=pmix …  (srun --mpi=list shows what this Slurm has)"
+        fix = fixes.paste(
+            fixes.step(scene, world, "--mpi=pmix"), note="srun --mpi=list shows what this Slurm has"
+        )
         if not scene.under_slurm:
-            fix = "start with the mpirun of the MPI library the program is linked to (ldd COMMAND | grep mpi)"
+            fix = (
+                "ldd COMMAND | grep mpi\n# start with the mpirun of the MPI library it is linked to"
+            )
         elif all(r.app_size is None for r in world):
-            fix = "export WORLD_SIZE=$SLURM_NTASKS RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID in the task"
+            numbers = "WORLD_SIZE=$SLURM_NTASKS RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID"
+            fix = fixes.paste(f"export {numbers}", note="in the task")
         yield finding("RANK_SINGLETON", world, evidence, fix)
 
 
@@ -133,7 +140,7 @@ def uneven_counts(scene: Scene) -> Iterable[Finding]:
         evidence += [f"{who(r)}: LOCAL_WORLD_SIZE={r.env['LOCAL_WORLD_SIZE']}" for r in wrong]
         each = -(-len(world) // len(counts))
         fix = (
-            f"srun --ntasks-per-node={each} …; in code read SLURM_STEP_TASKS_PER_NODE, not"
+            f"{fixes.step(scene, world, tasks=each)}\n# in code read SLURM_STEP_TASKS_PER_NODE, not"
             " SLURM_NTASKS // SLURM_NNODES"
         )
         severity = None if wrong else Severity.INFO
