@@ -57,7 +57,7 @@ class Plan(NamedTuple):
         """What ``--json`` prints."""
         gpu = self.gpu
         return {
-            "rank": int(self.rank) if self.rank.isdigit() else None,
+            "rank": int(self.rank) if self.rank.isdecimal() and len(self.rank) <= 9 else None,
             "world_size": self.world_size,
             "local_rank": self.local_rank,
             "host": self.host,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from clusterlab.binding.explain.profile import NodeProfile
+from clusterlab.core.digits import saturated
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.formats.hostlist import expand_hostlist
@@ -64,13 +65,13 @@ def _numbers(words: str, count: int, kind: str, text: str) -> set[int]:
     found: set[int] = set()
     for part in filter(None, words.split(",")):
         first, _, last = part.partition("-")
-        if int(last or first) >= count or int(last or first) < int(first):
+        if saturated(last or first) >= count or saturated(last or first) < saturated(first):
             raise UsageError(
                 f"{text!r}: {kind} {part}",
                 where="--busy",
                 expected=f"{kind}s 0 to {count - 1}" if count else f"a node with a {kind}",
             )
-        found |= set(range(int(first), int(last or first) + 1))
+        found |= set(range(saturated(first), saturated(last or first) + 1))
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clusterlab.binding.explain.rejection import RejectedError
+from clusterlab.core.digits import saturated
 
 Unit = Literal["threads", "cores", "sockets", "ldoms"]
 Mode = Literal["none", "rank", "map_cpu", "mask_cpu", "rank_ldom", "map_ldom", "mask_ldom"]
@@ -87,15 +88,17 @@ def _expand(values: str, mode: Mode) -> tuple[str, ...]:
         bare = value.removeprefix("0x") if mode.startswith("mask") else value
         item, star, times = bare.partition("*")
         bad = next((c for c in item if not digits.fullmatch(c)), None)
-        if bad is not None or (star and not (times.isascii() and times.isdigit() and int(times))):
+        if bad is not None or (
+            star and not (times.isascii() and times.isdigit() and saturated(times))
+        ):
             offending = bad or times[:1] or "*"
             raise RejectedError(
                 f"srun: error: Failed to validate number: {bare}, the offending character is "
                 f"{offending}\n{_FAILED}"
             )
-        if star and int(times) > 65536:
+        if star and saturated(times) > 65536:
             raise RejectedError(f"srun: error: Invalid {mode} multiplier: {times}\n{_FAILED}")
-        items += [item] * (int(times) if star else 1)
+        items += [item] * (saturated(times) if star else 1)
     return tuple(items)
 
 
@@ -123,9 +126,9 @@ def read_gpu_bind(text: str) -> GpuBind:
             return GpuBind(name, items=words[len(prefix) :], text=request)  # type: ignore[arg-type]
     for prefix, name in (("per_task:", "per_task"), ("single:", "single")):
         if lower.startswith(prefix):
-            number = re.match(r"\s*([+-]?[0-9]+)", words[len(prefix) :], re.ASCII)
-            count = int(number[1]) if number else 0
-            if count < 0:
+            number = re.match(r"\s*([+-]?)([0-9]+)", words[len(prefix) :], re.ASCII)
+            count = saturated(number[2]) if number else 0
+            if number and number[1] == "-" and count:
                 break
             if name == "single" and count == 0:
                 count = 1  # "Defaulting to 1"

@@ -13,6 +13,7 @@ from clusterlab.binding.explain.cpu_bind_option import CpuBind, Unit
 from clusterlab.binding.explain.distribution import Distribution
 from clusterlab.binding.explain.profile import NodeProfile
 from clusterlab.binding.explain.rejection import RejectedError
+from clusterlab.core.digits import saturated
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _explicit_domains(step: CpuStep) -> list[frozenset[int]]:
         return [domains[task % len(domains)] for task in range(step.tasks)]
     picked = [bind.items[task % len(bind.items)] for task in range(step.tasks)]
     if bind.mode == "map_ldom":
-        return [domains[int(item) % len(domains)] for item in picked]
+        return [domains[saturated(item) % len(domains)] for item in picked]
     numbers = [_bits(int(item or "0", 16)) for item in picked]
     return [frozenset().union(*(domains[i % len(domains)] for i in n)) for n in numbers]
 
@@ -123,7 +124,7 @@ def _allocated_or_domains(step: CpuStep) -> frozenset[int]:
 def _explicit_cpus(step: CpuStep) -> list[frozenset[int]]:
     allowed = _allocated_or_domains(step)
     if step.bind.mode == "map_cpu":
-        sets = [frozenset([int(item)]) for item in step.bind.items]
+        sets = [frozenset([saturated(item)]) for item in step.bind.items]
     else:
         sets = [_bits(int(item, 16)) for item in step.bind.items if item]
     if not sets or any(cpus - allowed for cpus in sets):

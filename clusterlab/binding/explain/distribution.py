@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clusterlab.binding.explain.rejection import RejectedError
+from clusterlab.core.digits import saturated
 
 Nodes = Literal["block", "cyclic", "plane", "arbitrary"]
 Within = Literal["block", "cyclic", "fcyclic"]
@@ -55,9 +56,9 @@ def read_distribution(text: str, *, plane_size: str | None = None) -> Distributi
 
 
 def _plane(size: str | None) -> Distribution:
-    if size is None or not size.isascii() or not size.isdigit() or int(size) == 0:
+    if size is None or not size.isascii() or not size.isdigit() or saturated(size) == 0:
         raise RejectedError(f"srun: error: Invalid plane size or size not specified\n{_INVALID}")
-    return Distribution("plane", plane_size=int(size))
+    return Distribution("plane", plane_size=saturated(size))
 
 
 def _word(word: str, default: str, allowed: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from clusterlab.binding.explain.cpu_bind_option import GpuBind
 from clusterlab.binding.explain.profile import NodeProfile
 from clusterlab.binding.explain.versions import SlurmRules
+from clusterlab.core.digits import saturated
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _value_for(items: str, task: int) -> int:
     entries: list[tuple[str, int]] = []
     for entry in filter(None, items.split(",")):
         text, star, times = entry.partition("*")
-        repeat = int(times) if star and times else 0 if star else 1
+        repeat = saturated(times) if star and times else 0 if star else 1
         entries.append((text, min(repeat, 1 << 20) or 1))
     if not entries:
         return -1
@@ -171,4 +172,6 @@ def _strtol(text: str) -> int:
         return 0
     digits = match[0]
     octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
-    return int(digits, 8 if octal else 0)
+    if digits[:1] == "0":
+        return int(digits, 8 if octal else 0)  # 0 or a power of two: no limit of digits
+    return saturated(digits)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from clusterlab.binding.explain.rejection import INVALID_GRES, RejectedError
+from clusterlab.core.digits import saturated
 
 _SUFFIX = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _COUNT = re.compile(r"([0-9]+)([kmgt]?)", re.ASCII | re.IGNORECASE)
@@ -54,7 +55,7 @@ def read_gpu_count(text: str) -> tuple[int, str | None]:
         name, colon, number = piece.rpartition(":")
         match = _COUNT.fullmatch(number)
         if match:
-            count += int(match[1]) * _SUFFIX[match[2].lower()]
+            count += saturated(match[1]) * _SUFFIX[match[2].lower()]
             kind = name or kind
         elif colon or not piece:
             raise RejectedError(f"srun: error: {INVALID_GRES}")

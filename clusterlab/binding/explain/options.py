@@ -21,6 +21,7 @@ from clusterlab.binding.explain.distribution import Distribution, read_distribut
 from clusterlab.binding.explain.gpu_request import read_gpu_count, read_gres
 from clusterlab.binding.explain.rejection import RejectedError
 from clusterlab.binding.explain.versions import SlurmRules
+from clusterlab.core.digits import saturated
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import expand_hostlist
 
@@ -194,9 +195,9 @@ def _set_sharing(options: Options, name: str, value: str | None) -> None:
 
 def _integer(command: str, name: str, text: str) -> int:
     match = re.fullmatch(r"\+?([0-9]+)[kK]?", text, re.ASCII)
-    if match is None or (int(match[1]) == 0 and name != "relative"):
+    if match is None or (saturated(match[1]) == 0 and name != "relative"):
         raise RejectedError(f'{command}: error: Invalid numeric value "{text}" for --{name}.')
-    value = int(match[1]) * (1024 if text[-1:] in "kK" else 1)
+    value = saturated(match[1]) * (1024 if text[-1:] in "kK" else 1)
     if value > _MAX:
         raise UsageError(
             f"{value}", where=f"{command} --{name}", expected=f"at most {_MAX} to explain"
@@ -206,8 +207,8 @@ def _integer(command: str, name: str, text: str) -> int:
 
 def _set_nodes(options: Options, text: str) -> None:
     match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", text, re.ASCII)
-    low = int(match[1]) if match else 0
-    high = int(match[2] or match[1]) if match else 0
+    low = saturated(match[1]) if match else 0
+    high = saturated(match[2] or match[1]) if match else 0
     if not low or high < low:
         raise RejectedError(f'{options.command}: error: "{text}" is not a valid node count')
     options.min_nodes, options.max_nodes, options.nodes_set = low, high, True
@@ -215,7 +216,7 @@ def _set_nodes(options: Options, text: str) -> None:
 
 def _set_extra(options: Options, text: str) -> None:
     """-B sockets[:cores[:threads]], ``*`` for any."""
-    numbers = [int(w) if w.isascii() and w.isdigit() else None for w in text.split(":")]
+    numbers = [saturated(w) if w.isascii() and w.isdigit() else None for w in text.split(":")]
     padded = [*numbers, None, None, None][:3]
     options.sockets_per_node, options.cores_per_socket, options.threads_per_core = padded
 

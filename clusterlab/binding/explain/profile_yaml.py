@@ -19,6 +19,7 @@ import re
 from dataclasses import replace
 
 from clusterlab.binding.explain.profile import NodeProfile, ProfileGpu
+from clusterlab.core.digits import saturated
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.fields import mapping, sequence, text, whole
 from clusterlab.formats.strict_yaml import Document, Path, read_yaml
@@ -96,11 +97,11 @@ def _numbers(words: str, count: int, kind: str, where: str) -> frozenset[int]:
     found: set[int] = set()
     for part in words.split(","):
         first, _, last = part.partition("-")
-        if int(last or first) >= count or int(last or first) < int(first):
+        if saturated(last or first) >= count or saturated(last or first) < saturated(first):
             raise UsageError(
                 f"{kind}s {part}", where=where, expected=f"{kind}s 0 to {count - 1} of the node"
             )
-        found |= set(range(int(first), int(last or first) + 1))
+        found |= set(range(saturated(first), saturated(last or first) + 1))
     return frozenset(found)
 
 

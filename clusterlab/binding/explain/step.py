@@ -26,6 +26,7 @@ from clusterlab.binding.explain.step_request import (
     step_request,
 )
 from clusterlab.binding.explain.step_resources import Held, assign
+from clusterlab.core.digits import saturated
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ def _gpu_bind(options: Options) -> GpuBind | None:
         return GpuBind("single", count=count, text=f"gpu:single:{count}")
     if options.gpus_per_task is not None:
         digits = options.gpus_per_task
-        count = int(digits) if digits.isascii() and digits.isdigit() else 0
+        count = saturated(digits) if digits.isascii() and digits.isdigit() else 0
         return GpuBind("per_task", count=count, text=f"gpu:per_task:{digits}")
     return None
 

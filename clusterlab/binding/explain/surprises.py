@@ -9,6 +9,7 @@ from clusterlab.binding.explain.cpu_surprises import cpu_surprises
 from clusterlab.binding.explain.predict import Cluster, Prediction, Task
 from clusterlab.binding.explain.surprise import Change, Cure, Surprise, cures_on, on_nodes
 from clusterlab.binding.records import cpu_list
+from clusterlab.core.digits import saturated
 from clusterlab.formats.hostlist import compress_hostlist
 
 
@@ -135,7 +136,7 @@ def _own_gpus(found: Prediction) -> Iterator[Cure]:
         inherited = {"gpus-per-node", "gpus"} & options.from_env
         per_task = options.gpus_per_task or ""
         if inherited and per_task.isascii() and per_task.isdigit():
-            count = int(per_task) * options.ntasks // max(options.min_nodes, 1)
+            count = saturated(per_task) * options.ntasks // max(options.min_nodes, 1)
             changes.append(Change(i, (("gpus-per-node", str(count)),)))
     if changes:
         counts = sorted({value or "" for change in changes for _, value in change.options})
@@ -270,7 +271,7 @@ def _unbound(found: Prediction) -> Iterator[Surprise]:
     for (step, node), tasks in _by_node(found).items():
         options = found.steps[step]
         per_task = options.gpus_per_task or ""
-        most = int(per_task) if per_task.isascii() and per_task.isdigit() else 1
+        most = saturated(per_task) if per_task.isascii() and per_task.isdigit() else 1
         asked = options.gpu_bind is not None and options.gpu_bind.kind is not None
         if len(tasks) == 1 and (asked or per_task) and len(tasks[0].gpus) > most:
             seen = _numbers("GPU", tasks[0].gpus)

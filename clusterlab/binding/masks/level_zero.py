@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from clusterlab.core.digits import saturated
+
 Hierarchy = Literal["FLAT", "COMPOSITE", "COMBINED"]
 
 _ENTRY = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*", re.ASCII)
@@ -55,16 +57,16 @@ def evaluate_ze_mask(
 
 def _flat_positions(mask: str) -> set[int]:
     found = (_ENTRY.fullmatch(entry) for entry in mask.split(","))
-    return {int(match[1]) for match in found if match and match[2] is None}
+    return {saturated(match[1]) for match in found if match and match[2] is None}
 
 
 def _composite_tiles(mask: str, tiles_per_card: Sequence[int]) -> list[tuple[int, int]]:
     kept: list[tuple[int, int]] = []
     for entry in mask.split(","):
         match = _ENTRY.fullmatch(entry)
-        if match is None or int(match[1]) >= len(tiles_per_card):
+        if match is None or saturated(match[1]) >= len(tiles_per_card):
             continue
-        card = int(match[1])
+        card = saturated(match[1])
         tiles = range(tiles_per_card[card])
-        kept += [(card, tile) for tile in tiles if match[2] is None or tile == int(match[2])]
+        kept += [(card, tile) for tile in tiles if match[2] is None or tile == saturated(match[2])]
     return kept

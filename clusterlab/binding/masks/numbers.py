@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from clusterlab.core.digits import saturated
+
 # isspace() of the C locale, then what strtol takes: a sign and digits. ASCII only: "１" is no digit.
-_DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
 _ANY_BASE = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 _LONG_MAX = 2**63 - 1
@@ -15,7 +17,7 @@ _LONG_MIN = -(2**63)
 def leading_int32(text: str) -> int | None:
     """``(int)strtol(text, …, 10)``: saturated at 64 bits, then cut to 32; None without a digit."""
     match = _DECIMAL.match(text)
-    return None if match is None else _to_int32(min(max(int(match[1]), _LONG_MIN), _LONG_MAX))
+    return None if match is None else _signed_int32(match[1], saturated(match[2]))
 
 
 def whole_int32(text: str) -> int | None:
@@ -25,10 +27,11 @@ def whole_int32(text: str) -> int | None:
         return 0 if text == "" else None
     digits = match[2]
     octal = digits.startswith("0") and digits[1:2] not in ("x", "X") and len(digits) > 1
-    value = int(digits, 8 if octal else 0)
-    signed = -value if match[1] == "-" else value
-    return _to_int32(min(max(signed, _LONG_MIN), _LONG_MAX))
+    power_of_two = octal or digits[1:2] in ("x", "X")
+    value = int(digits, 8 if octal else 0) if power_of_two else saturated(digits)
+    return _signed_int32(match[1], value)
 
 
-def _to_int32(value: int) -> int:
+def _signed_int32(sign: str, magnitude: int) -> int:
+    value = min(max(-magnitude if sign == "-" else magnitude, _LONG_MIN), _LONG_MAX)
     return (value + 2**31) % 2**32 - 2**31

@@ -14,6 +14,8 @@ from clusterlab.core.errors import UsageError
 MAX_CPU = 65_536
 MAX_ITEMS = 65_536
 MAX_TEXT = 65_536
+_MOST_BITS = 8192  # of a number in YAML (0xfff…): Python writes out at most 4300 digits
+_MOST_CPUS_NAMED = 1 << 20  # by all ranges of one list together, repeated or not
 
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
 _CPU_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,4}))?)?")
@@ -96,8 +98,10 @@ class Fields:
             return str(value).lower()
         if isinstance(value, float):
             return f"{value:.2f}"  # Slurm's 22.05, which YAML reads as a number
-        if isinstance(value, (str, int)) and len(str(value)) <= MAX_TEXT:
+        if isinstance(value, int) and value.bit_length() <= _MOST_BITS:
             return str(value)
+        if isinstance(value, str) and len(value) <= MAX_TEXT:
+            return value
         raise self._wrong(name, "text")
 
     def _wrong(self, name: str, expected: str) -> UsageError:
@@ -128,11 +132,12 @@ def normal_pci(text: str) -> str:
 def cpu_set(value: Any, where: str) -> frozenset[int]:
     """``0-13,28`` (or 0, or a list of numbers) as a set; strides ``0-14:2`` as in the kernel's lists."""
     if isinstance(value, list):
-        value = ",".join(str(v) for v in value[:MAX_CPU])
+        value = ",".join(shown(v) if isinstance(v, int) else str(v) for v in value[:MAX_CPU])
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise UsageError(shown(value), where=where, expected="CPUs such as 0-13,28")
     found: set[int] = set()
-    for part in str(value).split(","):
+    named = 0
+    for part in (value if isinstance(value, str) else shown(value)).split(","):
         if not part.strip():
             continue
         match = _CPU_RANGE.fullmatch(part.strip())
@@ -141,11 +146,23 @@ def cpu_set(value: Any, where: str) -> frozenset[int]:
         stride = int(match[3] or 1) if match else 1
         if match is None or last < first or last >= MAX_CPU or stride < 1:
             raise UsageError(shown(value), where=where, expected="CPUs such as 0-13,28")
+        named += (last - first) // stride + 1
+        if named > _MOST_CPUS_NAMED:
+            raise UsageError(
+                shown(value), where=where, expected=f"at most {_MOST_CPUS_NAMED} CPUs named"
+            )
         found.update(range(first, last + 1, stride))
     return frozenset(found)
 
 
 def shown(value: Any) -> str:
     """``value`` short enough for an error."""
-    text = repr(value)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, (str, bytes)):
+        value = value[:100]
+    try:
+        text = repr(value)
+    except ValueError:  # such a number inside a list or mapping
+        text = f"a {type(value).__name__} with a number of more than 4300 digits in it"
     return text if len(text) <= 60 else text[:57] + "…"
