@@ -19,13 +19,14 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_MASK_EXAMPLE = """Examples:
-
-  clusterlab bind mask --uuid GPU-8a7b… --uuid GPU-1f02… -- 1,0
-
-  clusterlab bind mask --uuid GPU-8a7b… --json -- -1
+_MASK_EXAMPLE = """\b
+Examples:
+  clusterlab bind mask --uuid GPU-8a7b0011 --uuid GPU-1f020022 -- 1,0
+  clusterlab bind mask --uuid GPU-8a7b0011 --json -- -1
 
 A mask stands after --, so that one beginning with a dash is no option.
+
+Exit codes: 0 also where CUDA shows nothing, 2 input that cannot be read.
 """
 
 

@@ -7,21 +7,17 @@ from typing import Annotated
 
 import typer
 
-_EXAMPLE = """Examples:
-
+_EXAMPLE = """\b
+Examples:
   srun --mpi=pmix --ntasks-per-node=8 --gpus-per-node=8 clusterlab doctor
-
   torchrun --nproc-per-node 8 -m clusterlab doctor --json
+  clusterlab doctor                           # this machine, one process
+  srun --mpi=pmix … clusterlab doctor --bundle seen/   # save what was seen
+  clusterlab doctor seen/                     # what was saved; or a record
+  clusterlab doctor --log slurm-4711.out      # an error log; - is stdin
 
-  clusterlab doctor                                        this machine, one process
-
-  srun --mpi=pmix … clusterlab doctor --bundle bundle/      save what was seen
-
-  clusterlab doctor bundle/ --json                         what was saved, or a record in YAML
-
-  clusterlab doctor --log slurm-4711.out                   an error log alone
-
-Exit codes: 0 nothing of severity error, 1 a finding of severity error or above, 4 ranks are missing.
+Exit codes: 0 nothing of severity error, 1 a finding of severity error or above, 2 input that cannot be read,
+4 ranks are missing.
 """
 
 
@@ -33,7 +29,8 @@ def doctor(
         ),
     ] = None,
     log: Annotated[
-        Path | None, typer.Option("--log", metavar="FILE", help="Classify an error log instead.")
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="Classify an error log instead; - reads stdin."),
     ] = None,
     deadline_s: Annotated[
         float,
@@ -42,7 +39,9 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of the table.")] = False,
     environment: Annotated[
         bool,
-        typer.Option("--environment", help="Also print the variables that decide, rank by rank."),
+        typer.Option(
+            "--environment", help="Also print the variables that decide, with their ranks."
+        ),
     ] = False,
     bundle: Annotated[
         Path | None,

@@ -42,15 +42,17 @@ OPTIONS = (
 
 _EXAMPLES = """Examples:
 
-  srun --mpi=pmix --ntasks-per-node=8 --gpus-per-node=8 clusterlab exec -- python train.py
+  srun --mpi=pmix --ntasks-per-node=8 --gpus-per-node=8 \\
+      clusterlab exec -- python train.py
 
   srun … clusterlab exec --bind gpu,cpu,nic -v -- ./app
 
   srun … clusterlab exec --bind gpu,cpu,nic --print
 
-Each line of output: [rank 3 n0 gpu 0000:4b:00.0] …  (gpu? where it is not certain). Exit code and signals
-are the command's: 128+n for signal n, 127 when it is not found, 126 when it cannot be started; 2 for a
-request that cannot be understood, or --bind gpu where there is no GPU for this rank.
+Each line of output: [rank 3 n0 gpu 0000:4b:00.0] …  (gpu? where it is not
+certain). Exit code and signals are the command's: 128+n for signal n, 127 when
+it is not found, 126 when it cannot be started; 2 for a request that cannot be
+understood, or --bind gpu where there is no GPU for this rank.
 """
 
 _SUMMARY = (

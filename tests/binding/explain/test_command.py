@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,50 @@ def test_busy_moves_the_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LAB, *arguments]) == 0
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert all(task["gpus"][0] > 2 for task in tasks if task["node"] == "n0")
+
+
+SCONTROL = """#!/bin/sh
+cat <<'END'
+NodeName=login Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 CPUTot=4
+NodeName=g1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=1 CPUTot=8 Gres=gpu:4
+NodeName=g2 Sockets=2 CoresPerSocket=4 ThreadsPerCore=1 CPUTot=8 Gres=gpu:4
+END
+"""
+GRES = """Name=gpu File=/dev/nvidia[0-1] Cores=0-3
+Name=gpu File=/dev/nvidia[2-3] Cores=4-7
+"""
+
+
+def test_without_a_profile_this_clusters_nodes_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = tmp_path / "scontrol"
+    tool.write_text(SCONTROL)
+    tool.chmod(0o755)
+    (tmp_path / "gres.conf").write_text(GRES)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    words = ["bind", "explain", "--json", "--submit"]
+    line = "srun -N2 --ntasks-per-node=4 --gpus-per-node=4 --gpu-bind=single:1 -m block:block"
+    assert main([*words, line]) == 0
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert captured.err == ""
+    assert {task["node"] for task in answer["tasks"]} == {"n0", "n1"}
+    assert not any("unknown" in text for text in answer["warnings"])
+    assert main([*words, "srun -N3 -n3 --gpus-per-node=4"]) == 0  # there are two such nodes
+    assert json.loads(capsys.readouterr().out)["rejected"] is not None
+
+
+def test_without_a_profile_and_slurm_the_lab_is_taken_and_said_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["bind", "explain", "--json", "--submit", "srun -N6 -n6 --gpus-per-node=8"]) == 0
+    captured = capsys.readouterr()
+    assert len(json.loads(captured.out)["tasks"]) == 6
+    assert captured.err.count("\n") == 1
+    assert "`lab`" in captured.err
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from clusterlab.binding.explain.profile import lab_profile
 from clusterlab.binding.explain.profile_files import open_profile
 from clusterlab.core.errors import UsageError
+from tests.binding.explain.ask import ask
 
 FULL = """name: smt
 sockets: 2
@@ -62,6 +63,36 @@ def test_slurm_conf_with_gres_conf_is_the_labs_node(tmp_path: Path) -> None:
     lab = lab_profile()
     assert (profile.sockets, profile.cores_per_socket) == (2, 8)
     assert (profile.gpus, profile.gpu_type) == (lab.gpus, "h100")
+
+
+def test_gres_conf_beside_slurm_conf_says_the_gpus_cores(tmp_path: Path) -> None:
+    path = written(tmp_path, "slurm.conf", NODE)
+    alone = open_profile(path)
+    assert not alone.gpu_cores_known
+    written(tmp_path, "gres.conf", GRES)
+    beside = open_profile(path)
+    assert beside.gpu_cores_known
+    assert beside.gpus == lab_profile().gpus
+
+
+def test_unknown_cores_of_gpus_are_said_once_a_job_uses_gpus(tmp_path: Path) -> None:
+    profile = open_profile(written(tmp_path, "slurm.conf", NODE))
+    line = "srun -N1 -n2 --gpus-per-node=8 --gpu-bind=closest"
+    assert any("cores are unknown" in text for text in ask(line, profile=profile).warnings)
+    assert not any("unknown" in text for text in ask("srun -N1 -n2", profile=profile).warnings)
+    assert not any("unknown" in text for text in ask(line).warnings)
+
+
+def test_a_design_without_cores_says_so_and_takes_them_from_the_command() -> None:
+    with pytest.raises(UsageError, match=r"does not say how many cores.*--cores-per-socket"):
+        open_profile("hgx-h100")
+    profile = open_profile("hgx-h100", cores_per_socket=48)
+    assert (profile.cores_per_socket, len(profile.gpus)) == (48, 8)
+
+
+def test_a_missing_file_is_not_taken_for_a_fabric(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nope.yaml: no such file; expected a node profile"):
+        open_profile(str(tmp_path / "nope.yaml"))
 
 
 def test_slurm_conf_defaults_and_counts_of_cpus_alone(tmp_path: Path) -> None:
