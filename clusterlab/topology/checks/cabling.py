@@ -13,6 +13,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
+from clusterlab.topology.checks.rack_cables import cross_wired_racks, exchanged_rails
 from clusterlab.topology.checks.rail_leaves import missing_leaves
 from clusterlab.topology.checks.rail_names import rail_said
 from clusterlab.topology.checks.stray_cables import (
@@ -37,6 +38,8 @@ def cabling(fabric: Fabric) -> list[Finding]:
     """All findings of this room's cabling checks, with port numbers where a source tells them."""
     return [
         *cross_wired_rails(fabric),
+        *cross_wired_racks(fabric),
+        *exchanged_rails(fabric),
         *missing_leaves(fabric),
         *host_on_spine(fabric),
         *hosts_missing_a_rail(fabric),

@@ -114,8 +114,10 @@ def _counted(local: str) -> str:
     return local
 
 
-def families(cables: Iterable[Attachment]) -> tuple[Family, ...]:
-    """Families of at least two hosts with two devices or more, largest first."""
+def families(cables: Iterable[Attachment], *, apart: bool = False) -> tuple[Family, ...]:
+    """Families of at least two hosts with two devices or more, largest first. ``apart``: each device is a
+    class of its own.
+    """
     of_host: defaultdict[str, list[Attachment]] = defaultdict(list)
     for cable in cables:
         of_host[cable.host].append(cable)
@@ -126,7 +128,8 @@ def families(cables: Iterable[Attachment]) -> tuple[Family, ...]:
     for devices, hosts in _folded(members).items():
         if len(devices) > 1 and len(hosts) > 1:
             own = [c for host in hosts for c in of_host[host]]
-            found.append(Family(frozenset(hosts), _classes(own)))
+            alone = {device: i for i, device in enumerate(sorted(devices))}
+            found.append(Family(frozenset(hosts), alone if apart else _classes(own)))
     return tuple(sorted(found, key=lambda f: (-len(f.hosts) * len(f.class_of), sorted(f.class_of))))
 
 

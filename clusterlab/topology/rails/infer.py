@@ -1,8 +1,9 @@
 """Rails as they are cabled: which leaves serve the same device of every host. Pure, on any fabric.
 
 A leaf's rail is what most hosts on it plug into it; it takes leaves and device names, never NIC numbers
-across kinds of hosts, and no names of switches. Hosts come in groups that share one leaf a rail (a rack,
-a scalable unit). A cable that contradicts its leaf and its host's group is a stray.
+across kinds of hosts. Names of switches only confirm the rails of leaves with few hosts. Hosts come in
+groups that share one leaf a rail (a rack, a scalable unit). A cable that contradicts its leaf and its
+host's group is a stray.
 """
 
 from __future__ import annotations
@@ -14,11 +15,24 @@ from itertools import combinations
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
-from clusterlab.topology.rails.classes import Attachment, attachments, families, storage_nics
+from clusterlab.topology.rails.classes import (
+    Attachment,
+    Family,
+    attachments,
+    families,
+    storage_nics,
+)
 from clusterlab.topology.rails.labels import label, reaches_all, without_storage
+from clusterlab.topology.rails.leaf_names import rails_named
 
 _FEW, _FEW_APART = 0.1, 0.03
 """More cables than this part off their rail are no mistakes: there is no pattern to stray from."""
+
+_FEWEST_TELL = 3
+"""Cables that a host must have before the rest of them tell where one belongs."""
+
+_FEWEST_NAMED, _FEW_NAMED = 4, 0.2
+"""How many rails must be named in order, and what part of the cables may then be off their rail."""
 
 _TOGETHER = 0.8
 """The part of the hosts' leaves that must be in their own groups for the groups to mean something."""
@@ -91,11 +105,26 @@ def rails_of(cables: Sequence[Attachment], *, storage_leaves: Set[str] = frozens
     """
     cables = without_storage(cables, storage_leaves)
     known = families(cables)
+    if not known or known[0].classes == len(known[0].class_of):
+        return _rails_of(cables, known)
+    # Among three hosts a swap makes one class of two rails; names in the rails' order tell them apart.
+    apart = _rails_of(cables, families(cables, apart=True))
+    off = sum(_off(apart, own) for own in apart.hosts.values())
+    count = sum(len(cs) for own in apart.hosts.values() for cs in own.values())
+    told = apart.count >= _FEWEST_NAMED and rails_named(apart.of_leaf) == apart.of_leaf
+    sure = told and len(apart.hosts) > 2 and off <= _FEW_NAMED * count
+    return apart if sure else _rails_of(cables, known)
+
+
+def _rails_of(cables: Sequence[Attachment], known: Sequence[Family]) -> Rails:
+    """The rails of ``cables`` with the hosts' devices in these classes."""
     if not known or known[0].classes < 2:
         return NO_RAILS
     family_of = {host: i for i, family in enumerate(known) for host in family.hosts}
     voting = [c for c in cables if c.host in family_of]
     of_class, of_leaf, clear = label(known, family_of, voting)
+    told = rails_named(of_leaf)
+    clear |= {leaf for leaf, rail in told.items() if of_leaf[leaf] == rail}
     groups, group_of_host = _groups(voting, of_leaf)
     count = len(set(of_leaf.values()))
     full = {f for f in range(len(known)) if reaches_all(f, known[f], of_class, count)}
@@ -204,6 +233,28 @@ def _strays(rails: Rails, clear: frozenset[str]) -> tuple[Stray, ...]:
         if off and (2 * len(off) <= total or permuted):
             found += off
     return tuple(found)
+
+
+def foreign_cables(rails: Rails) -> tuple[Stray, ...]:
+    """Cables on the right rail in another group of hosts: of hosts that are else in one group, whose own
+    leaf of that rail is there. Nothing where so many are that it must be meant.
+    """
+    group_of_leaf = {leaf: i for i, leaves in enumerate(rails.groups) for leaf in leaves}
+    found: list[Stray] = []
+    for host, own in rails.hosts.items():
+        home = rails.group_of_host.get(host)
+        cables = [(rail, cable) for rail, several in own.items() for cable in several]
+        away = [
+            Stray(cable, rail, rail, _home(rails, host, rail))
+            for rail, cable in cables
+            if home is not None
+            and rails.of_leaf.get(cable.leaf) == rail
+            and group_of_leaf.get(cable.leaf, home) != home
+        ]
+        if len(cables) >= _FEWEST_TELL and len(away) <= max(1, len(cables) // 4):
+            found += [stray for stray in away if stray.belongs_to is not None]
+    total = sum(len(cs) for own in rails.hosts.values() for cs in own.values())
+    return tuple(found) if len(found) <= max(2, _FEW_APART * total) else ()
 
 
 def _home(rails: Rails, host: str, rail: int) -> str | None:

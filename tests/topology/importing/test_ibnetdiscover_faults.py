@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from clusterlab.topology.importing.ibnetdiscover import read_ibnetdiscover
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.summary import summary
 from tests.topology.importing.ib_sites import (
+    Builder,
     Site,
     Wire,
     Written,
@@ -366,3 +368,59 @@ def test_uplinks_exchanged_between_two_leaves_are_found(site: Site, data: st.Dat
     assert codes(found) == Counter(["exchanged_uplinks"])
     for leaf in leaves:
         assert called(site, leaf) in said(found, "exchanged_uplinks")
+
+
+@few
+@given(sites(), st.data())
+def test_cables_exchanged_between_racks_on_one_rail_are_found(
+    site: Site, data: st.DataObject
+) -> None:
+    rack, host, rail = pick(data, site)
+    other = data.draw(st.sampled_from(sorted(k for k in site.nic if k[0] != rack and k[2] == rail)))
+    one, two = site.nic[rack, host, rail], site.nic[other]
+    found = read(exchanged(site, one, two))
+    assert codes(found) == Counter(["cross_wired_racks"])
+    text = said(found, "cross_wired_racks")
+    for nic in (one, two):
+        assert f"host {site.nodes[nic].split()[0]} device" in text
+    assert found.facts["rails"] == site.rails
+    assert checked(found) == list(found.findings)
+
+
+@few
+@given(sites(), st.data())
+def test_rails_exchanged_for_a_whole_rack_are_told_by_the_leaves_names(
+    site: Site, data: st.DataObject
+) -> None:
+    rack = data.draw(st.sampled_from(sorted({r for r, _ in site.leaf})))
+    rails = st.lists(st.integers(0, site.rails - 1), min_size=2, max_size=2, unique=True)
+    one, two = data.draw(rails)
+    for r, host, rail in list(site.nic):
+        if (r, rail) == (rack, one):
+            site = exchanged(site, site.nic[rack, host, one], site.nic[rack, host, two])
+    found = read(site)
+    named = site.nodes[site.leaf[0, 0]].startswith("MF0;leaf")
+    assert codes(found) == Counter(["exchanged_rails"] if named else [])
+    assert not named or all(
+        f"{called(site, site.leaf[rack, rail])}: " in said(found, "exchanged_rails")
+        for rail in (one, two)
+    )
+
+
+@pytest.mark.parametrize("rails", [4, 8])
+def test_a_swap_among_three_hosts_is_found_where_the_leaves_names_tell_the_rails(
+    rails: int,
+) -> None:
+    site = Builder()
+    leaves, spines = site.switches("pod1-leaf", rails), site.switches("spine", 2)
+    for leaf in leaves:
+        for spine in spines:
+            site.join(leaf, spine, 2)
+    for host in range(3):
+        for rail in range(rails):
+            swapped = 1 - rail if host == 0 and rail < 2 else rail
+            site.nic(f"n{host} mlx5_{rail}", leaves[swapped])
+    found = read(site.site())
+    assert codes(found) == Counter(["cross_wired_rails"])
+    assert "host n0 device" in said(found, "cross_wired_rails")
+    assert found.facts["rails"] == rails
