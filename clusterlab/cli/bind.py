@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,8 @@ app = typer.Typer(
     help="Binding: what a mask or a job's options give each task, before anything runs.",
     no_args_is_help=True,
 )
+
+_ORDINAL = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+")  # what strtol takes of an entry
 
 _MASK_EXAMPLE = """\b
 Examples:
@@ -52,16 +55,25 @@ def mask(
             expected="either a mask after --, or --unset",
         )
     found = evaluate_cuda_mask(mask, uuid)
-    typer.echo(json.dumps(found.to_json()) if as_json else _mask_text(found, uuid))
+    typer.echo(json.dumps(found.to_json()) if as_json else _mask_text(found, mask, uuid))
 
 
-def _mask_text(found: MaskResult, uuids: list[str]) -> str:
+def _mask_text(found: MaskResult, mask: str | None, uuids: list[str]) -> str:
     lines = [f"{position}  {uuids[device]}" for position, device in enumerate(found.devices)]
     if found.error:
         lines = [f"no device: cuInit fails with {found.error.code} {found.error.name}"]
-    if found.ignored and not found.error:
+        return "\n".join(lines)
+    if found.ignored:
         rest = ",".join(found.ignored)
         lines.append(f"not read: {rest!r}, whose first entry names no device")
+    kept = (mask or "").split(",")[: len(found.devices)]
+    for entry in kept:
+        number = _ORDINAL.match(entry)
+        if number and number.end() < len(entry):
+            lines.append(
+                f"not read: {entry[number.end() :]!r} of {entry!r}: of an entry that begins with digits, "
+                "only these count"
+            )
     return "\n".join(lines)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clusterlab.binding.diagnose import diagnose
-from clusterlab.binding.log_errors import classify_log
+from clusterlab.binding.log_errors import classify_lines, classify_log
 from clusterlab.binding.outcome import exit_code
-from clusterlab.binding.records import load_record
+from clusterlab.binding.records import JoinedRecord, load_record
 from clusterlab.binding.table import finding_lines, record_lines
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
 from clusterlab.runs.doctor import report_json
+
+_RECORDS = (".yaml", ".yml", ".json")
+_MAX_LINE = 2000
 
 
 def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
@@ -24,7 +28,7 @@ def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
     if saved is not None:
         if not saved.exists():
             raise UsageError("no such file or folder", where=str(saved))
-        record = load_record(saved)
+        record = _load(saved)
         findings = diagnose(record)
         missing = list(record.missing_ranks)
         count = len(record.ranks) + len(missing)
@@ -34,10 +38,28 @@ def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
         raise UsageError(
             "nothing to read", where="doctor", expected="a file, a folder, or --log FILE"
         )
-    findings = classify_log(log)
+    findings = classify_lines(_stdin_lines()) if str(log) == "-" else classify_log(log)
     ranks = len({rank for f in findings for rank in f.ranks})
     _print(findings, finding_lines(findings), ranks, [], as_json=as_json)
     return int(exit_code(findings, []))
+
+
+def _load(saved: Path) -> JoinedRecord:
+    """The record; of a file that is none, the error says how an error log is read."""
+    try:
+        return load_record(saved)
+    except UsageError as error:
+        if error.fix is None and saved.is_file() and saved.suffix not in _RECORDS:
+            error.fix = f"an error log is read with --log {saved}"
+        raise
+
+
+def _stdin_lines() -> Iterator[str]:
+    """Lines of stdin, whatever bytes they are, each within bounds."""
+    if sys.stdin is None:
+        raise UsageError("stdin is closed", where="--log -", expected="an error log on stdin")
+    for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"):
+        yield line[:_MAX_LINE]
 
 
 def _print(

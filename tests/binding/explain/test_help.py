@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,17 @@ def test_the_profile_in_the_help_is_one() -> None:
     content = "\n".join(line[2:] for line in body.splitlines())
     profile = profile_from_yaml(content, file="help")
     assert (profile.sockets, profile.cpus, len(profile.gpus)) == (2, 224, 8)
+
+
+def test_the_profile_and_the_commands_in_the_documentation_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/binding.md").read_text()
+    (content,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert profile_from_yaml(content, file="docs").cpus == 224
+    joined = page.replace("\\\n", " ")
+    lines = re.findall(r"^clusterlab (bind .*)$", joined, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        assert main(shlex.split(line)) == 0
+        assert "rejected:" not in capsys.readouterr().out

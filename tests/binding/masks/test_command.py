@@ -31,6 +31,21 @@ def test_json_is_the_drivers_answer(
     assert json.loads(capsys.readouterr().out) == answer
 
 
+@pytest.mark.parametrize(
+    ("mask", "rest"), [("0-1", "-1"), ("0;1", ";1"), ("0x1", "x1"), ("1,0gpu", "gpu")]
+)
+def test_what_of_an_entry_is_not_read_is_said(
+    mask: str, rest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["bind", "mask", *GPUS, "--", mask])
+    assert f"not read: {rest!r} of " in capsys.readouterr().out
+
+
+def test_a_plain_list_has_nothing_that_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["bind", "mask", *GPUS, "--", "1, +0"])
+    assert "not read" not in capsys.readouterr().out
+
+
 def test_people_read_the_hardware_and_what_was_dropped(capsys: pytest.CaptureFixture[str]) -> None:
     main(["bind", "mask", *GPUS, "--", "1,7"])
     assert capsys.readouterr().out.splitlines() == [
