@@ -7,7 +7,7 @@ cell that the tree does not repeat is returned: nothing is smoothed over in sile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,16 +55,17 @@ def build_pci_tree(
     levels: Mapping[Pair, int],
     *,
     host_bridges: bool = True,
+    weaker: Collection[str] = (),
 ) -> PciTree:
     """The tree over the devices of ``numa`` (name to NUMA node or None) that repeats ``levels``.
 
     A pair without a level is unknown. ``host_bridges`` False: the levels tell only whether two devices
     share a NUMA domain, so ends hang on their cpu. An end whose place below its cpu nothing tells does
-    so too.
+    so too. What two ``weaker`` ends say of each other yields to what the others say of both.
     """
     names = list(numa)
     said = _table(names, levels)
-    trusted = _without_outvoted(said)
+    trusted = _without_outvoted(_without_weaker(said, [name in weaker for name in names]))
     groups = [_joined(trusted, level) for level in range(PIX, SYS)]
     contradictions = _contradictions(names, said, groups)
     builder = _Builder(host, names, numa, groups, trusted)
@@ -113,22 +114,34 @@ def _table(names: Sequence[str], levels: Mapping[Pair, int]) -> Table:
 
 
 def _without_outvoted(said: Table) -> Table:
-    """``said`` without the cells that most other devices contradict.
+    """``said`` without the cells that most other devices contradict."""
+    return np.where(_outvoted(said, range(len(said))), np.nan, said)
+
+
+def _without_weaker(said: Table, weak: Sequence[bool]) -> Table:
+    """``said`` without the cells between two weak devices that most of the strong ones contradict."""
+    outvoted = _outvoted(said, [k for k, is_weak in enumerate(weak) if not is_weak])
+    return np.where(outvoted & np.logical_and.outer(weak, weak), np.nan, said)
+
+
+def _outvoted(
+    said: Table, witnesses: Iterable[int]
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """The cells that most of the witnesses contradict.
 
     Device k tells about the pair (i, j): where its distances to i and j differ, theirs is the larger of
     the two; where they are equal, theirs is at most that.
     """
     against = np.zeros(said.shape)
     for_it = np.zeros(said.shape)
-    for k in range(len(said)):
+    for k in witnesses:
         a, b = said[:, k, None], said[None, k, :]
         known = ~np.isnan(a) & ~np.isnan(b) & ~np.isnan(said)
         larger = np.maximum(a, b)
         wrong = np.where(a == b, said > larger, said != larger)
         against += known & wrong
         for_it += known & ~wrong
-    outvoted = (against > for_it) & (against >= _WITNESSES)
-    return np.where(outvoted, np.nan, said)
+    return (against > for_it) & (against >= _WITNESSES)
 
 
 def _joined(table: Table, level: int) -> list[int]:

@@ -48,7 +48,9 @@ def read_topo_m(text: str, *, file: str) -> Imported:
     names = _names(matrix)
     cells = _cells(matrix, names)
     numa = {names[c]: _numa(matrix, c) for c in matrix.columns}
-    tree = build_pci_tree(HOST, numa, cells.levels)
+    nics = [name for column, name in names.items() if not column.startswith("GPU")]
+    # A hypervisor or a wrong print flattens what NICs say of each other; GPUs' rows carry the affinities.
+    tree = build_pci_tree(HOST, numa, cells.levels, weaker=nics)
     ends = tuple(_end(matrix, column, name, tree.numa[name]) for column, name in names.items())
     gpus = [d.name for d in ends if d.kind == "gpu"]
     nvlink = nvlinks_of(HOST, gpus, cells.nvlinks)

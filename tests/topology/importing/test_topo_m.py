@@ -172,3 +172,29 @@ def test_a_mangled_matrix_is_imported_or_refused(data: st.DataObject) -> None:
         assert str(error).startswith("t")
     else:
         topo_matrix(imported.fabric, "n0")
+
+
+def test_what_nics_say_of_each_other_yields_to_the_gpus_rows() -> None:
+    """NIC-NIC cells NODE across sockets, as a flattened PCI tree prints them."""
+    columns = [f"GPU{i}" for i in range(8)] + [f"NIC{i}" for i in range(8)]
+
+    def cell(a: str, b: str) -> str:
+        i, j = int(a[3:]), int(b[3:])
+        if a == b:
+            return "X"
+        if a[:3] == b[:3]:
+            return "NV18" if a[0] == "G" else "NODE"
+        return "PXB" if i == j else "NODE" if i // 4 == j // 4 else "SYS"
+
+    head = " ".join(columns) + " CPU Affinity NUMA Affinity\n"
+    rows = []
+    for a in columns:
+        socket = int(a[3:]) // 4
+        affinity = f" {socket * 56}-{socket * 56 + 55} {socket}" if a[0] == "G" else ""
+        rows.append(f"{a} " + " ".join(cell(a, b) for b in columns) + affinity)
+    text = head + "\n".join(rows) + "\n"
+    imported = read_topo_m(text, file="t")
+    assert {d.numa for d in imported.fabric.of_kind("cpu")} == {0, 1}
+    assert codes(imported) == ["levels_not_a_tree"]
+    across = {f"NIC{i},NIC{j}: NODE" for i in range(8) for j in range(8) if i // 4 != j // 4}
+    assert set(said(text, imported)) == across
