@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from clusterlab.binding.folding import fold
+from clusterlab.binding.log_literals import candidates, index_of
 from clusterlab.binding.log_patterns import PATTERNS, LogPattern
+from clusterlab.binding.log_reading import numbered_lines, without_escapes
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
 
-MAX_LOG_BYTES = 1 << 30
-_MAX_LINE = 2000
+_LINES_AT_ONCE = 2048
+_WINDOW = 4000  # characters of a line that a pattern runs on at once: `.*` costs its square
 _MOST_EVIDENCE = 4
+_SHOWN = 300
 
 # How launchers mark a line with its rank: torchrun, mpirun --tag-output, srun --label, our own exec.
 _TAGS = (
@@ -27,7 +32,12 @@ _TAGS = (
     ),  # torch's, behind what the launcher puts first
 )
 _NAMED = re.compile(r"\brank[ =:]{1,3}([0-9]{1,6})\b", re.IGNORECASE)
-_ANY = re.compile("|".join(f"(?:{p.text})" for p in PATTERNS), re.IGNORECASE)
+# What loggers put before everything else: a date and time, or a time.
+_CLOCK = re.compile(
+    r"\s*\[?(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?:?\s+"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(slots=True)
@@ -39,41 +49,46 @@ class _Hits:
     ranks: set[int] = field(default_factory=set)
 
 
-def classify_log(path: Path) -> list[Finding]:
-    """What the log at ``path`` tells. Raises UsageError where it cannot be read."""
+def classify_log(path: Path, long_lines: list[int] | None = None) -> list[Finding]:
+    """What the log at ``path`` (``-``: stdin) tells. Raises UsageError where it cannot be read.
+
+    Numbers of lines too long to be searched to their end are added to ``long_lines``.
+    """
+    long_lines = [] if long_lines is None else long_lines
     try:
-        size = path.stat().st_size
-        if size > MAX_LOG_BYTES:
-            raise UsageError(
-                f"{size} bytes", where=str(path), expected=f"at most {MAX_LOG_BYTES}", fix="tail it"
-            )
-        with path.open("rb") as stream:
-            if b"\0" in stream.read(4096):
-                raise UsageError("not a text file", where=str(path), expected="an error log")
-        with path.open(encoding="utf-8", errors="replace") as text:
-            return classify_lines(_bounded(text))
+        return _classify(numbered_lines(path, long_lines), PATTERNS)
     except OSError as error:
         raise UsageError(error.strerror or "not readable", where=str(path)) from None
-
-
-def _bounded(stream: Iterable[str]) -> Iterator[str]:
-    for line in stream:
-        yield line[:_MAX_LINE]
 
 
 def classify_lines(
     lines: Iterable[str], patterns: Sequence[LogPattern] = PATTERNS
 ) -> list[Finding]:
     """Findings of the lines, causes first; each with the line's number and text and the ranks it names."""
+    numbered = ((n, line.encode("utf-8", "replace")) for n, line in enumerate(lines, 1))
+    return _classify(numbered, patterns)
+
+
+@cache
+def _index(texts: tuple[str, ...]) -> tuple[Mapping[bytes, list[int]], list[int]]:
+    return index_of(texts)
+
+
+def _classify(
+    numbered: Iterable[tuple[int, bytes]], patterns: Sequence[LogPattern]
+) -> list[Finding]:
+    texts, always = _index(tuple(pattern.text for pattern in patterns))
     hits = {pattern.name: _Hits() for pattern in patterns}
-    for number, line in enumerate(lines, 1):
-        cut = line[:_MAX_LINE]
-        if not _ANY.search(cut):
-            continue
-        for pattern in patterns:
-            if pattern.regex.search(cut):
-                _note(hits[pattern.name], number, cut)
-                break  # patterns stand from the particular to the general
+    stream = iter(numbered)
+    while some := list(islice(stream, _LINES_AT_ONCE)):
+        lines = [without_escapes(line) for _, line in some]
+        for at, possible in candidates(lines, texts, always).items():
+            line = lines[at].decode("utf-8", "replace")
+            for number in sorted(possible):  # patterns stand from the particular to the general
+                place = _search(patterns[number].regex, line)
+                if place is not None:
+                    _note(hits[patterns[number].name], some[at][0], line, place)
+                    break
     found = [
         _finding(pattern, hits[pattern.name])
         for pattern in patterns
@@ -82,18 +97,39 @@ def classify_lines(
     return fold(_by_code(found))
 
 
-def _note(hits: _Hits, number: int, line: str) -> None:
+def _search(regex: re.Pattern[str], line: str) -> int | None:
+    """Where ``line`` matches; a long line is searched in windows that overlap by half."""
+    if len(line) <= _WINDOW:
+        match = regex.search(line)
+        return None if match is None else match.start()
+    for start in range(0, len(line) - _WINDOW // 2, _WINDOW // 2):
+        match = regex.search(line[start : start + _WINDOW])
+        if match:
+            return start + match.start()
+    return None
+
+
+def _note(hits: _Hits, number: int, line: str, place: int) -> None:
     hits.count += 1
     hits.ranks |= ranks_of(line)
     if len(hits.evidence) < _MOST_EVIDENCE:
-        text = " ".join(line.split())
-        hits.evidence.append(f"line {number}: {text if len(text) <= 300 else text[:299] + '…'}")
+        hits.evidence.append(f"line {number}: {_excerpt(line, place)}")
+
+
+def _excerpt(line: str, place: int) -> str:
+    """The line on one row, or the part of it around ``place``."""
+    before = place > _SHOWN - 100
+    text = _CONTROL.sub("", " ".join(line[place - 100 if before else 0 :][: 4 * _SHOWN].split()))
+    text = f"…{text}" if before else text
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def ranks_of(line: str) -> set[int]:
     """The ranks a line is tagged with, or else names; empty where it says none."""
+    clock = _CLOCK.match(line)
+    marked = line[clock.end() :] if clock else line
     for tag in _TAGS:
-        match = tag.match(line)
+        match = tag.match(marked)
         if match:
             return {int(match[1])} | {int(n) for n in _NAMED.findall(line) if "uplicate" in line}
     return {int(n) for n in _NAMED.findall(line)}
@@ -104,7 +140,7 @@ def _finding(pattern: LogPattern, hits: _Hits) -> Finding:
 
     evidence = list(hits.evidence)
     if hits.count > len(evidence):
-        evidence.append(f"and {hits.count - len(evidence)} more such lines")
+        evidence[0] = f"{hits.count} such lines, the first {evidence[0]}"
     severity = pattern.severity or CODES[pattern.code].severity
     return Finding(
         pattern.code, severity, tuple(evidence), pattern.fix, ranks=tuple(sorted(hits.ranks))
