@@ -24,13 +24,17 @@ _TAGS = ("both", "stdout", "stderr", "none")
 OPTIONS = (
     (
         "--bind LIST",
-        "What to bind, of gpu, cpu and nic with commas between, or none. [default: cpu]\n"
-        "gpu: the mask (CUDA_VISIBLE_DEVICES; HIP_VISIBLE_DEVICES on AMD) leaves this rank\n"
-        "  its GPU alone. Not for programs that take the device of their local rank.\n"
-        "cpu: this rank's share of the cores in its GPU's NUMA domain, and\n"
-        "  OMP_NUM_THREADS to match. Cores the launcher gave to it alone stay.\n"
-        "nic: NCCL_IB_HCA names the NIC nearest to the GPU (or the local rank's in\n"
-        "  CLUSTERLAB_NICS, which binds them by default). Without, NCCL chooses.\n"
+        "What to bind, of gpu, cpu and nic with commas between, or\n"
+        "none. [default: cpu]\n"
+        "gpu: the mask (CUDA_VISIBLE_DEVICES; HIP_VISIBLE_DEVICES on\n"
+        "  AMD) leaves this rank its GPU alone. Not for programs that\n"
+        "  take the device of their local rank.\n"
+        "cpu: this rank's share of the cores in its GPU's NUMA domain,\n"
+        "  and OMP_NUM_THREADS to match. Cores the launcher gave to it\n"
+        "  alone stay.\n"
+        "nic: NCCL_IB_HCA names the NIC nearest to the GPU (or the\n"
+        "  local rank's in CLUSTERLAB_NICS, which binds them by\n"
+        "  default). Without, NCCL chooses.\n"
         "What is set already stays.",
     ),
     ("--tag WHICH", "Streams to tag: both, stdout, stderr or none. [default: both]"),
@@ -55,9 +59,7 @@ it is not found, 126 when it cannot be started; 2 for a request that cannot be
 understood, or --bind gpu where there is no GPU for this rank.
 """
 
-_SUMMARY = (
-    "Start a command bound to its GPU, cores and NIC; tag its output with rank, host and GPU."
-)
+_SUMMARY = "Start a command bound to its GPU, cores and NIC; tag its output lines."
 
 
 class ExecOptions(NamedTuple):

@@ -52,7 +52,7 @@ def _crowded(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Iter
 
 
 def _more_cpus(found: Prediction, step: int, count: int) -> Iterator[Cure]:
-    yield from cures_on(found, step, {"cpus-per-task": str(count)}, f"-c{count}")
+    yield from cures_on(found, step, {"cpus-per-task": str(count)}, f"use -c{count}")
 
 
 def _key(task: Task) -> tuple[int, int]:
@@ -122,17 +122,17 @@ def _nearer(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Itera
     """Other CPUs: sockets filled one after the other, and as many CPUs a task as the node has."""
     step, each = tasks[0].step, max(profile.cpus // len(tasks), 1)
     block: dict[str, str | None] = {"distribution": "block:block"}
-    yield from cures_on(found, step, block, "-m block:block")
+    yield from cures_on(found, step, block, "use -m block:block")
     if each > 1:
         yield from _more_cpus(found, step, each)
         more = {**block, "cpus-per-task": str(each)}
-        yield from cures_on(found, step, more, f"-c{each} -m block:block")
+        yield from cures_on(found, step, more, f"use -c{each} -m block:block")
 
 
 def _other_gpus(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Iterator[Cure]:
     """Other GPUs: one near each task's CPUs."""
     step = tasks[0].step
-    yield from cures_on(found, step, {"gpu-bind": "single:1"}, "--gpu-bind=single:1")
+    yield from cures_on(found, step, {"gpu-bind": "single:1"}, "use --gpu-bind=single:1")
     left = list(tasks[0].node_gpus)
     order: list[int] = []
     for task in tasks:
@@ -142,7 +142,7 @@ def _other_gpus(found: Prediction, tasks: list[Task], profile: NodeProfile) -> I
         order.append((near or left)[0])
         left.remove(order[-1])
     words = f"map_gpu:{','.join(map(str, order))}"
-    yield from cures_on(found, step, {"gpu-bind": words}, f"--gpu-bind={words}")
+    yield from cures_on(found, step, {"gpu-bind": words}, f"use --gpu-bind={words}")
 
 
 def _lost_cpus_per_task(found: Prediction, cluster: Cluster) -> Iterator[Surprise]:

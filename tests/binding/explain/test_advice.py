@@ -68,7 +68,7 @@ def test_advice_that_trades_one_problem_for_another_is_not_given() -> None:
     single = Cure((Change(None, (("gpu-bind", "single:1"),)),), "--gpu-bind=single:1")
     assert not helps(single, far, found, job)  # it leaves four GPUs idle and four shared
     (said,) = [text for text in ask("srun -N1 -n8 --gpus-per-task=1").warnings if "far" in text]
-    assert said.endswith("(another socket); -m block:block")
+    assert said.endswith("(another socket); use -m block:block")
     cured = ask("srun -N1 -n8 --gpus-per-task=1 -m block:block").warnings
     assert [text for text in cured if "far" in text or "idle" in text or "share" in text] == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.binding.explain.profile_files import profile_from_yaml
-from clusterlab.cli import bind, bind_explain, doctor
+from clusterlab.cli import bind, bind_explain, doctor, exec
 from clusterlab.cli.main import main
 
 
@@ -44,6 +44,10 @@ def test_what_stands_on_lines_of_its_own_fits_80_columns(text: str) -> None:
     kept = [p for p in text.split("\n\n") if p.startswith("\b")]
     assert kept
     assert max(len(f"  {line}") for p in kept for line in p.splitlines()) <= 80
+
+
+def test_the_help_of_exec_fits_80_columns() -> None:
+    assert max(map(len, exec.help_text().splitlines())) <= 80
 
 
 def test_the_profile_in_the_help_is_one() -> None:
