@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from clusterlab.binding.diagnose import diagnose
-from clusterlab.binding.log_errors import classify_lines, classify_log
+from clusterlab.binding.diagnose.absent import with_absent_ranks
+from clusterlab.binding.log_errors import classify_log
+from clusterlab.binding.log_reading import MAX_LINE_BYTES
 from clusterlab.binding.outcome import exit_code
 from clusterlab.binding.records import JoinedRecord, load_record
 from clusterlab.binding.table import finding_lines, record_lines
@@ -18,7 +19,6 @@ from clusterlab.core.findings import Finding
 from clusterlab.runs.doctor import report_json
 
 _RECORDS = (".yaml", ".yml", ".json")
-_MAX_LINE = 2000
 
 
 def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
@@ -28,7 +28,7 @@ def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
     if saved is not None:
         if not saved.exists():
             raise UsageError("no such file or folder", where=str(saved))
-        record = _load(saved)
+        record = with_absent_ranks(_load(saved))
         findings = diagnose(record)
         missing = list(record.missing_ranks)
         count = len(record.ranks) + len(missing)
@@ -38,7 +38,14 @@ def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
         raise UsageError(
             "nothing to read", where="doctor", expected="a file, a folder, or --log FILE"
         )
-    findings = classify_lines(_stdin_lines()) if str(log) == "-" else classify_log(log)
+    long_lines: list[int] = []
+    findings = classify_log(log, long_lines)
+    if long_lines:
+        print(
+            f"clusterlab: {log}: {len(long_lines)} lines are longer than {MAX_LINE_BYTES} bytes and were"
+            f" searched up to there only (the first: line {long_lines[0]})",
+            file=sys.stderr,
+        )
     ranks = len({rank for f in findings for rank in f.ranks})
     _print(findings, finding_lines(findings), ranks, [], as_json=as_json)
     return int(exit_code(findings, []))
@@ -52,14 +59,6 @@ def _load(saved: Path) -> JoinedRecord:
         if error.fix is None and saved.is_file() and saved.suffix not in _RECORDS:
             error.fix = f"an error log is read with --log {saved}"
         raise
-
-
-def _stdin_lines() -> Iterator[str]:
-    """Lines of stdin, whatever bytes they are, each within bounds."""
-    if sys.stdin is None:
-        raise UsageError("stdin is closed", where="--log -", expected="an error log on stdin")
-    for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"):
-        yield line[:_MAX_LINE]
 
 
 def _print(
