@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from clusterlab.binding.diagnose.places import same_short_name
 from clusterlab.binding.diagnose.saying import finding, those, who
 from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
-from clusterlab.binding.diagnose.slurm_identity import node_list
+from clusterlab.binding.diagnose.slurm_identity import node_list, node_names
 from clusterlab.binding.diagnose.variables import IDENTITY_NAMES, number
 from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
@@ -26,7 +25,7 @@ def another_jobs_variables(scene: Scene) -> Iterable[Finding]:
             strange = (
                 listed
                 and not named
-                and not any(h == rank.host or same_short_name(h, rank.host) for h in listed)
+                and rank.host.partition(".")[0] not in node_names(rank)
             )
             if strange:
                 bad.append(rank)

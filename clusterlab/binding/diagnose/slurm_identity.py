@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from clusterlab.binding.diagnose.saying import finding, quoted, who
 from clusterlab.binding.diagnose.scene import Scene
@@ -74,15 +75,32 @@ def no_numbers(scene: Scene) -> Iterable[Finding]:
         yield finding("SLURM_VAR_FORMAT", bad, evidence, fix, severity=Severity.ERROR)
 
 
-def node_list(rank: RankRecord) -> list[str]:
-    """The hosts of the rank's step, or else its job; [] where not told or not readable."""
-    for name in _LISTS:
-        if rank.env.get(name):
-            try:
-                return expand_hostlist(rank.env[name], where=name)
-            except UsageError:
-                return []
-    return []
+def node_list(rank: RankRecord) -> tuple[str, ...]:
+    """The hosts of the rank's step, or else its job; () where not told or not readable."""
+    return _hosts(_listed(rank))
+
+
+def node_names(rank: RankRecord) -> frozenset[str]:
+    """The hosts of ``node_list``, each also by its name up to the first dot."""
+    return _names(_listed(rank))
+
+
+def _listed(rank: RankRecord) -> str:
+    return next((rank.env[name] for name in _LISTS if rank.env.get(name)), "")
+
+
+@lru_cache(maxsize=64)  # all ranks of a job have the same one
+def _hosts(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(expand_hostlist(text)) if text else ()
+    except UsageError:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _names(text: str) -> frozenset[str]:
+    hosts = _hosts(text)
+    return frozenset(hosts) | {host.partition(".")[0] for host in hosts}
 
 
 def master_from_broken_parser(scene: Scene) -> Iterable[Finding]:
@@ -182,11 +200,8 @@ def _master_outside_step(rank: RankRecord) -> bool:
         or not rank.env.get("SLURM_JOB_NODELIST")
     ):
         return False
-    try:
-        job = expand_hostlist(rank.env["SLURM_JOB_NODELIST"])
-        return address in job and address not in expand_hostlist(rank.env["SLURM_STEP_NODELIST"])
-    except UsageError:
-        return False
+    step = _hosts(rank.env["SLURM_STEP_NODELIST"])
+    return bool(step) and address in _hosts(rank.env["SLURM_JOB_NODELIST"]) and address not in step
 
 
 def batch_shell_as_rank(scene: Scene) -> Iterable[Finding]:
