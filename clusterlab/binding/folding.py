@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,7 +44,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "CVD_DUPLICATE_ENTRY": ("CVD_SYNTAX",),
     "GPU_SHARED_BY_RANKS": (*_WRONG_DEVICE, "CVD_LOCAL_RANK_MISMATCH", "DEVICE_NOT_SET"),
     "DEVICE_NOT_SET": _WRONG_DEVICE,
-    "GPU_IDLE": ("STALE_ENV", *_WRONG_DEVICE, "GPU_SHARED_BY_RANKS"),
+    "GPU_IDLE": ("RANK_MISSING", "STALE_ENV", *_WRONG_DEVICE, "GPU_SHARED_BY_RANKS"),
     "IPC_ISOLATED": ("CVD_STALE_INDEX_SPACE", "CVD_LOCAL_RANK_MISMATCH"),
     "STEP_GPUS_UNRELIABLE": ("CVD_LOCAL_RANK_MISMATCH", "IPC_ISOLATED"),
     "RANK_SINGLETON": ("CONTAINER_ENV", "PMIX_COMPONENT", "PMI_MISMATCH", "LOCAL_RANK_UNDETECTED"),
@@ -62,7 +63,13 @@ CAUSES: dict[str, tuple[str, ...]] = {
         "IDENTITY_CONFLICT",
         "RANK_DUPLICATE",
     ),
-    "MASTER_ADDR_WRONG": ("NODELIST_PARSE", "SCOPE_MIX", "RANK_PLACEMENT", "MASTER_PORT_COLLISION"),
+    "MASTER_ADDR_WRONG": (
+        "NODELIST_PARSE",
+        "SCOPE_MIX",
+        "RANK_PLACEMENT",
+        "MASTER_PORT_COLLISION",
+        "LAUNCHER_NESTED",
+    ),
     "SLURM_VAR_FORMAT": ("UNEVEN_TASKS",),
     "CONTAINER_ENV": ("CVD_STALE_INDEX_SPACE", "PMIX_COMPONENT"),
     "STALE_ENV": ("CPU_MASK_INHERITED",),
@@ -125,14 +132,30 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
             ):
                 behind.setdefault(found.code, code)
                 break
-    linked = [
-        replace(f, caused_by=behind[f.code]) if _has_cause(f, behind, ranked) else f for f in ranked
-    ]
+    linked = _raised(
+        [
+            replace(f, caused_by=behind[f.code]) if _has_cause(f, behind, ranked) else f
+            for f in ranked
+        ]
+    )
     roots = [f for f in linked if f.caused_by is None]
     placed: list[Finding] = []
     for root in roots:
         _place(root, linked, placed)
     return placed + [f for f in linked if not any(f is p for p in placed)]
+
+
+def _raised(findings: Sequence[Finding]) -> list[Finding]:
+    """A cause is as bad as the worst of what follows from it."""
+    order = ("info", "warning", "error", "fatal")
+    worst = {f.code: f.severity for f in findings}
+    for _ in findings:
+        for found in findings:
+            cause = found.caused_by
+            if cause in worst and order.index(worst[cause]) < order.index(worst[found.code]):
+                worst[cause] = worst[found.code]
+    raised = [replace(f, severity=worst[f.code]) for f in findings]
+    return sorted(raised, key=lambda f: -order.index(f.severity))
 
 
 def _has_cause(found: Finding, behind: dict[str, str], findings: Sequence[Finding]) -> bool:
@@ -142,10 +165,13 @@ def _has_cause(found: Finding, behind: dict[str, str], findings: Sequence[Findin
 def _meets(found: Finding, code: str, findings: Sequence[Finding]) -> bool:
     """Whether a finding of ``code`` concerns a rank that ``found`` concerns; a doubt causes no fault."""
     order = ("info", "warning", "error", "fatal")
+    if found.code == "MASTER_ADDR_WRONG" and code == "LAUNCHER_NESTED" and not _ports_only(found):
+        return False
     return any(
         other.code == code
         and (
             found.code in _NOTICED_BY_OTHERS
+            or code == "RANK_MISSING"
             or not other.ranks
             or not found.ranks
             or set(other.ranks) & set(found.ranks)
@@ -153,6 +179,12 @@ def _meets(found: Finding, code: str, findings: Sequence[Finding]) -> bool:
         and not (other.severity == "info" and order.index(found.severity) > 0)
         for other in findings
     )
+
+
+def _ports_only(found: Finding) -> bool:
+    """Whether the ranks agree on the master's address: each spawner chose a port of its own."""
+    addresses = {a for text in found.evidence for a in re.findall(r"MASTER_ADDR=(\S+)", text)}
+    return len(addresses) == 1
 
 
 def _leads_to(code: str, target: str, behind: dict[str, str]) -> bool:

@@ -23,7 +23,7 @@ from clusterlab.binding.diagnose import (
     visibility,
     worlds,
 )
-from clusterlab.binding.diagnose.saying import MOST_EVIDENCE
+from clusterlab.binding.diagnose.saying import alike
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.folding import fold
 from clusterlab.binding.log_errors import classify_lines
@@ -53,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     *container.RULES,
 )
 
+_BY_VARIABLE = frozenset({"IFACE_WRONG"})
 _ORDER = (Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.FATAL)
 
 
@@ -87,7 +88,7 @@ def _contradictory(record: JoinedRecord) -> list[Finding]:
     if not record.contradictions:
         return []
     fix = "clusterlab doctor --bundle DIR\n# record it anew, under the same launcher"
-    shown = record.contradictions[:MOST_EVIDENCE]
+    shown = record.contradictions
     return [Finding("RECORD_CONTRADICTION", Severity.WARNING, tuple(shown), fix)]
 
 
@@ -129,8 +130,13 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
 
 def _join(same: Sequence[Finding]) -> Finding:
     worst = max(same, key=lambda f: _ORDER.index(f.severity))
-    evidence = list(dict.fromkeys(line for f in (worst, *same) for line in f.evidence))
-    if len(evidence) > MOST_EVIDENCE:
-        evidence = [*evidence[:MOST_EVIDENCE], f"and {len(evidence) - MOST_EVIDENCE} more"]
+    evidence = alike(line for f in (worst, *same) for line in f.evidence)
     ranks = sorted({rank for f in same for rank in f.ranks})
-    return Finding(worst.code, worst.severity, tuple(evidence), worst.fix, ranks=tuple(ranks))
+    fix = _fixes_together(same) if worst.code in _BY_VARIABLE else worst.fix
+    return Finding(worst.code, worst.severity, tuple(evidence), fix, ranks=tuple(ranks))
+
+
+def _fixes_together(same: Sequence[Finding]) -> str:
+    """All commands, then all comments: each finding is about another variable."""
+    lines = dict.fromkeys(line for f in same for line in f.fix.split("\n"))
+    return "\n".join(sorted(lines, key=lambda line: line.startswith("# ")))

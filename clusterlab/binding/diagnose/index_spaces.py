@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from clusterlab.binding import fixes
@@ -148,12 +149,46 @@ def unset(scene: Scene) -> Iterable[Finding]:
                     f"{who(rank)}: no mask is set; sees {len(sees)} GPUs, the job owns {owned}"
                 )
                 bad.append(rank)
+            elif owned is None and _asked_for_none(scene, rank) and (rank.openable or sees):
+                evidence.append(
+                    f"{who(rank)}: the step asked for no GPU and no mask is set; sees {len(sees)} GPUs"
+                    " that may be other jobs'"
+                )
+                bad.append(rank)
             elif scene.options.binds_per_task and len(sees) > 1 and len(ranks) > 1:
                 evidence.append(f"{who(rank)}: no mask is set although tasks were to be bound")
                 bad.append(rank)
         if bad:
             severity = Severity.ERROR if foreign else None
             yield finding("CVD_UNSET", bad, evidence, _unset_fix(scene, bad), severity=severity)
+
+
+def _asked_for_none(scene: Scene, rank: RankRecord) -> bool:
+    """Whether srun started this task, neither its line nor its variables speak of GPUs, and nothing
+    keeps it from any GPU of the node.
+    """
+    node = scene.node(rank)
+    whole = node is not None and len(rank.visible or ()) >= len(node.gpus) > 1
+    if node is None or not whole or scene.constrained or rank.container:
+        return False
+    if rank.openable is not None and len(rank.openable) < len(node.gpus):
+        return False
+    asked = (
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "ntasks-per-gpu",
+        "gres",
+        "gpu-bind",
+        "tres-bind",
+    )
+    told = any("GPU" in n or "GRES" in n or "TRES" in n for n in rank.env if n.startswith("SLURM_"))
+    started = "SLURM_STEP_ID" in rank.env or "SLURM_STEPID" in rank.env
+    line = scene.record.launcher
+    by_srun = "srun" in line and not re.search(
+        r"sbatch|salloc|gpu|gres|tres|…|\.\.\.", line, re.IGNORECASE
+    )
+    return started and by_srun and not told and not any(n in scene.options.flags for n in asked)
 
 
 def _owned(rank: RankRecord) -> int | None:

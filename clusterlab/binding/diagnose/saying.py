@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from clusterlab.binding.diagnose.codes import CODES
@@ -9,7 +10,7 @@ from clusterlab.binding.diagnose.scene import Device
 from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
 
-MOST_EVIDENCE = 12
+_OF_ONE_RANK = re.compile(r"rank ([0-9]{1,6}) on \S+: (.*)", re.DOTALL)
 
 
 def finding(
@@ -21,16 +22,32 @@ def finding(
     severity: Severity | None = None,
 ) -> Finding:
     """A finding of the taxonomy's severity unless ``severity`` says what it did here."""
-    shown = list(dict.fromkeys(evidence))
-    if len(shown) > MOST_EVIDENCE:
-        shown = [*shown[:MOST_EVIDENCE], f"and {len(shown) - MOST_EVIDENCE} more like these"]
     return Finding(
         code,
         severity or CODES[code].severity,
-        tuple(shown),
+        tuple(alike(evidence)),
         fix,
         ranks=tuple(sorted({r.rank for r in ranks})),
     )
+
+
+def alike(evidence: Iterable[str]) -> list[str]:
+    """The lines, each once; what several ranks show alike is one line with all their numbers."""
+    from clusterlab.binding.records import cpu_list
+
+    ranks: dict[str, set[int]] = {}
+    first: dict[str, str] = {}
+    for line in evidence:
+        match = _OF_ONE_RANK.fullmatch(line)
+        text = match[2] if match else line
+        first.setdefault(text, line)
+        ranks.setdefault(text, set())
+        if match:
+            ranks[text].add(int(match[1]))
+    return [
+        f"ranks {cpu_list(numbers)}: {text}" if len(numbers) > 1 else first[text]
+        for text, numbers in ranks.items()
+    ]
 
 
 def who(rank: RankRecord) -> str:

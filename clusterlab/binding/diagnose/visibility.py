@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -106,7 +107,21 @@ def mig_of_one_gpu(scene: Scene) -> Iterable[Finding]:
                 "# one rank per physical GPU: --gres=gpu:1 without MIG, or instances of different GPUs;"
                 " for several instances use gloo instead of NCCL: init_process_group('gloo')"
             )
-            yield finding("MIG_LIMIT", sharing, evidence, fix)
+            severity = None if _one_communicator(scene, sharing) else Severity.INFO
+            yield finding("MIG_LIMIT", sharing, evidence, fix, severity=severity)
+
+
+def _one_communicator(scene: Scene, ranks: Sequence[RankRecord]) -> bool:
+    """A sign that these ranks meet in NCCL: its variables or words, or torch's rendezvous."""
+    if fixes.launcher_of(scene, ranks) == "torchrun":
+        return True
+    for rank in ranks:
+        said = f"{rank.error} {rank.stderr} {rank.framework or ''}"
+        if re.search(r"nccl|duplicate gpu|torch|rccl", said, re.IGNORECASE):
+            return True
+        if any(n.startswith("NCCL_") for n in rank.env) or "MASTER_ADDR" in rank.env:
+            return True
+    return False
 
 
 def _old_parent(uuid: str) -> str:
@@ -186,11 +201,15 @@ def monitored_other_gpu(scene: Scene) -> Iterable[Finding]:
         device = scene.device(bad[0])
         pci = device.gpu.pci if device and device.gpu else "PCI"
         fix = (
-            f"nvidia-smi --id={pci}\n# name the GPU by hardware; in code"
+            f"{_look_at(scene.vendor(bad[0]), pci)}\n# name the GPU by hardware; in code"
             " nvmlDeviceGetHandleByPciBusId / ByUUID; a minor number's PCI address stands in"
             " /proc/driver/nvidia/gpus/*/information; in gres.conf AutoDetect=nvml"
         )
         yield finding("NVML_INDEX_MISMATCH", bad, evidence, fix)
+
+
+def _look_at(vendor: str, pci: str) -> str:
+    return "rocm-smi --showbus" if vendor == "amd" else f"nvidia-smi --id={pci}"
 
 
 def affinity_by_nvml_index(scene: Scene) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ with that rank and its node, which are then joined here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ BUNDLE_FILE = "record.json"
 MAX_FILES = 65_536
 _MAX_JSON_BYTES = 64 << 20
 _MAX_JSON_DEPTH = 32
+_MOST_REFUSED = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -93,7 +94,59 @@ def _load_folder(folder: Path) -> JoinedRecord:
             expected=f"{BUNDLE_FILE}, or one .json or .yaml file per rank",
             fix="clusterlab doctor --bundle DIR writes one",
         )
-    return join_records([_load_file(file) for file in files])
+    read, refused = _read_each(files)
+    if not read:
+        raise refused[0]
+    parts = list(read.values())
+    _one_job(parts, list(read))
+    joined = join_records(parts)
+    told = [f"left out, no record of a rank: {error}" for error in refused[:_MOST_REFUSED]]
+    if len(refused) > len(told):
+        told.append(f"left out: {len(refused) - len(told)} more files of {folder}")
+    return replace(joined, contradictions=(*told, *joined.contradictions))
+
+
+def _read_each(files: Sequence[Path]) -> tuple[dict[Path, JoinedRecord], list[UsageError]]:
+    """The records of the files that are one, and what is wrong with the others."""
+    read: dict[Path, JoinedRecord] = {}
+    refused: list[UsageError] = []
+    for file in files:
+        try:
+            read[file] = _load_file(file)
+        except UsageError as error:
+            refused.append(error)
+    return read, refused
+
+
+def _one_job(parts: list[JoinedRecord], files: list[Path]) -> None:
+    """Raises UsageError where the files are of several jobs, or speak of one rank or node twice."""
+    ranks: dict[int, Path] = {}
+    jobs: dict[str, Path] = {}
+    nodes: dict[str, tuple[set[str], Path]] = {}
+    for part, file in zip(parts, files, strict=True):
+        for rank in part.ranks:
+            job = rank.job or rank.env.get("SLURM_JOB_ID")
+            if job:
+                jobs.setdefault(job, file)
+            if ranks.setdefault(rank.rank, file) != file:
+                raise _unrelated(f"rank {rank.rank} is also in {ranks[rank.rank].name}", file)
+        for host, node in part.nodes.items():
+            gpus = {g.pci for g in node.gpus}
+            known, other = nodes.setdefault(host, (gpus, file))
+            if gpus and known and gpus != known:
+                raise _unrelated(f"{host} has other GPUs than in {other.name}", file)
+    if len(jobs) > 1:
+        (one, _), (two, file) = list(jobs.items())[:2]
+        raise _unrelated(f"job {two}, other files are of job {one}", file)
+
+
+def _unrelated(what: str, file: Path) -> UsageError:
+    return UsageError(
+        what,
+        where=str(file),
+        expected="a folder with the records of one job, one file per rank",
+        fix="give one file, or a folder of one job",
+    )
 
 
 def _load_file(file: Path) -> JoinedRecord:
@@ -103,11 +156,11 @@ def _load_file(file: Path) -> JoinedRecord:
 
 def _text(file: Path, limit: int = MAX_BYTES) -> str:
     try:
-        if file.stat().st_size > limit:
-            raise UsageError(
-                f"{file.stat().st_size} bytes", where=str(file), expected=f"at most {limit}"
-            )
-        return file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as stream:
+            data = stream.read(limit + 1)  # a pipe or device does not tell its size
+        if len(data) > limit:
+            raise UsageError("too long", where=str(file), expected=f"at most {limit} bytes")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError("not text", where=str(file), expected="YAML or JSON") from None
     except OSError as error:

@@ -36,6 +36,8 @@ def read_record(data: Any, *, file: str) -> JoinedRecord:
         raise UsageError("neither 'ranks' nor 'nodes'", where=file, expected="a joined record")
     nodes = _nodes(fields.get("nodes"), f"{file}: nodes")
     items = fields.items("ranks") or ()
+    if fields.get("ranks") == [] and not fields.numbers("missing_ranks"):
+        raise UsageError("no ranks", where=f"{file}: ranks", expected="at least one process")
     if len(items) > MAX_RANKS:
         raise UsageError(f"{len(items)} ranks", where=file, expected=f"at most {MAX_RANKS}")
     ranks = tuple(_rank(item, f"{file}: ranks[{i}]") for i, item in enumerate(items))
@@ -44,9 +46,17 @@ def read_record(data: Any, *, file: str) -> JoinedRecord:
         ranks=ranks,
         launcher=fields.text("launcher") or "",
         slurm=_slurm(fields.get("slurm"), f"{file}: slurm"),
-        missing_ranks=fields.numbers("missing_ranks") or (),
+        missing_ranks=_missing(fields),
     )
     return replace(record, contradictions=contradictions(record))
+
+
+def _missing(fields: Fields) -> tuple[int, ...]:
+    missing = fields.numbers("missing_ranks") or ()
+    if any(rank < 0 for rank in missing):
+        where = f"{fields.where}: missing_ranks"
+        raise UsageError(str(min(missing)), where=where, expected="ranks from 0")
+    return missing
 
 
 def _slurm(data: Any, where: str) -> Slurm:
