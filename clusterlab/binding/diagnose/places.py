@@ -49,7 +49,10 @@ def same_short_name(one: str, other: str) -> bool:
 def _has_gaps(there: Sequence[RankRecord], world: Sequence[RankRecord]) -> bool:
     """Whether a rank of another host stands between those of one host."""
     numbers = {r.rank for r in there}
-    return any(min(numbers) < r.rank < max(numbers) and r.rank not in numbers for r in world)
+    low, high = min(numbers), max(numbers)
+    return high - low >= len(numbers) and any(
+        low < r.rank < high and r.rank not in numbers for r in world
+    )
 
 
 def same_name_for_two_machines(scene: Scene) -> Iterable[Finding]:
