@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -21,9 +22,17 @@ def _replace_closed_streams() -> None:
     sys.stderr = sys.stderr or _nowhere()
 
 
+def _print_whatever_the_terminal_knows() -> None:
+    """A locale without "…" shows it as an escape: no text of ours may end in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the exit code (core.errors.ExitCode, or 128+n)."""
     _replace_closed_streams()
+    _print_whatever_the_terminal_knows()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()

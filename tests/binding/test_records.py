@@ -139,3 +139,35 @@ def test_folders_and_files_that_hold_no_record_are_refused(tmp_path: Path, name:
         )
     with pytest.raises(UsageError, match=name.replace(".", r"\.")):
         load_record(target)
+
+
+def _rank_file(rank: int) -> str:
+    return json.dumps({"ranks": [{"host": "n0", "rank": rank}]})
+
+
+def test_a_bundle_with_truncated_and_foreign_files_is_judged_by_the_others(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(_rank_file(0))
+    (tmp_path / "rank1.json").write_text(_rank_file(1)[:20])
+    (tmp_path / "rank2.json").write_text('{"name": "something else"}')
+    record = load_record(tmp_path)
+    assert [r.rank for r in record.ranks] == [0]
+    assert [("rank1.json" in c, "rank2.json" in c) for c in record.contradictions] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_bundle_without_any_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text("{")
+    with pytest.raises(UsageError, match=r"rank0\.json"):
+        load_record(tmp_path)
+
+
+def test_an_endless_device_is_refused() -> None:
+    with pytest.raises(UsageError, match="too long"):
+        load_record(Path("/dev/zero"))
+
+
+def test_a_negative_missing_rank_is_refused() -> None:
+    with pytest.raises(UsageError, match="missing_ranks"):
+        read_record({"nodes": {}, "missing_ranks": [3, -1]}, file="x")

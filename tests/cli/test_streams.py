@@ -87,3 +87,29 @@ def test_too_many_ranks_and_iterations_are_refused_at_once() -> None:
         assert done.returncode == 2
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_locale_without_our_characters_is_no_traceback() -> None:
+    done = subprocess.run(
+        [*CLI, "exec", "--help"],
+        env={**clean_environment(), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "srun \\u2026 clusterlab exec" in done.stdout
+
+
+@pytest.mark.parametrize("tag", ["none", "both"])
+def test_an_empty_command_is_not_found(tag: str) -> None:
+    done = subprocess.run(
+        [*CLI, "exec", "--bind", "none", "--tag", tag, "--", ""],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 127
+    assert "'': no such command" in done.stderr

@@ -117,6 +117,8 @@ def _be_command(
 
 def _exec(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """exec the command, found in PATH; returns the error's number."""
+    if not command[0]:
+        return errno.ENOENT
     try:
         os.execvpe(command[0], list(command), environ)
     except OSError as error:
@@ -132,7 +134,7 @@ def _not_started(name: str, number: int) -> int:
         why = "its interpreter (the path after #!) does not exist"
     elif number == errno.ENOEXEC:
         why = "neither a program nor a script that begins with #!"
-    pump.complain(f"clusterlab exec: {name}: {why}")
+    pump.complain(f"clusterlab exec: {name or repr(name)}: {why}")
     return NOT_FOUND if missing else NOT_STARTED
 
 
