@@ -39,13 +39,17 @@ def summary_text(fabric: Fabric) -> str:
     lines += [f"  {k['count']:7d} {k['class']:8s} {_speed(k)}" for k in data["links"]]
     lines += ["  " + _tier(tier) for tier in data["tiers"]]
     ratio = data["oversubscription"]
-    if ratio["live"] is not None:
+    cut = ratio["leaves_without_uplink"]
+    if cut:
+        lines.append(
+            f"  {_counted(cut, 'leaf')} without a live uplink: {ratio['worst_leaf']}"
+            + (" …" if cut > 1 else "")
+        )
+    elif ratio["live"] is not None:
         lines.append(
             f"  oversubscription of the worst leaf ({ratio['worst_leaf']}), down : up: "
             f"{ratio['live']:.3g} live, {ratio['nominal']:.3g} as wired"
         )
-    if ratio["leaves_without_uplink"]:
-        lines.append(f"  {_counted(ratio['leaves_without_uplink'], 'leaf')} without a live uplink")
     per_gpu = data["per_gpu"]
     rates = [("scale_up_GBps", "inside its domain"), ("scale_out_GBps", "to the network")]
     known = [f"{per_gpu[key]:g} GB/s {where}" for key, where in rates if per_gpu[key]]
