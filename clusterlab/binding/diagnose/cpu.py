@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from clusterlab.binding import fixes
+from clusterlab.binding import core_fixes, fixes
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.diagnose.variables import number
@@ -75,7 +75,9 @@ def one_core(scene: Scene) -> Iterable[Finding]:
             f"{who(r)}: may run on core {cpu_list(r.cpus or frozenset())} only" for r in bad
         ]
         evidence += list(dict.fromkeys(reasons))
-        fix = fixes.more_cores(scene, ranks, fixes.own_cpus(scene, bad) or _threads(bad) or share)
+        fix = core_fixes.more_cores(
+            scene, ranks, fixes.own_cpus(scene, bad) or _threads(bad) or share
+        )
         severity = Severity.ERROR if reasons else Severity.INFO
         yield finding("CPU_SINGLE_CORE", bad, evidence, fix, severity=severity)
 
@@ -116,7 +118,7 @@ def far_from_gpu(scene: Scene) -> Iterable[Finding]:
                 f" in {','.join(map(str, where)) or 'none known'}"
             )
         if bad:
-            yield finding("CPU_NUMA_REMOTE", bad, evidence, fixes.near_cores(scene, ranks))
+            yield finding("CPU_NUMA_REMOTE", bad, evidence, core_fixes.near_cores(scene, ranks))
 
 
 def inherited_mask(scene: Scene) -> Iterable[Finding]:
@@ -138,7 +140,7 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
         one_for_all = tasks > 1 and "0x" in one and one.count("0x") == 1 and have < len(ranks)
         if not per_task and not under_other and not one_for_all:
             continue
-        if tasks > 1 and fixes.listed_cores(scene, ranks):
+        if tasks > 1 and core_fixes.listed_cores(scene, ranks):
             continue  # this step's own option names the cores
         evidence = [f"{those(ranks)}: all have cores {cpu_list(ranks[0].cpus)}"]
         if asked > have:

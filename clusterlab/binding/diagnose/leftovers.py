@@ -22,11 +22,7 @@ def another_jobs_variables(scene: Scene) -> Iterable[Finding]:
             named = (
                 rank.env.get("SLURMD_NODENAME") in listed
             )  # a node's name need not be its host's
-            strange = (
-                listed
-                and not named
-                and rank.host.partition(".")[0] not in node_names(rank)
-            )
+            strange = listed and not named and rank.host.partition(".")[0] not in node_names(rank)
             if strange:
                 bad.append(rank)
                 evidence.append(

@@ -27,10 +27,18 @@ def ordinal_beyond_visible(scene: Scene) -> Iterable[Finding]:
             bad.append(rank)
             here = f"{sees[0]}" if len(sees) == 1 else f"{len(sees)} devices"
             said = f"; {quoted(rank.error)}" if rank.error else ""
-            evidence.append(f"{who(rank)}: selects ordinal {wanted}, sees {here} only{said}")
+            evidence.append(f"{who(rank)}: {_selects(rank, world)}, sees {here} only{said}")
         if bad:
             evidence += inherited_words(world)
             yield finding("CVD_LOCAL_RANK_MISMATCH", bad, evidence, _ordinal_fix(scene, world, bad))
+
+
+def _selects(rank: RankRecord, world: Sequence[RankRecord]) -> str:
+    """What it does, or, where the doctor looked in the program's place, what a program would do."""
+    if rank.identity_from is None or rank.error or rank.framework:
+        return f"selects ordinal {rank.selected_device}"
+    name = fixes.local_variable(world)
+    return f"a program that takes {name} as its ordinal would select {rank.selected_device}"
 
 
 def inherited_words(ranks: Sequence[RankRecord]) -> list[str]:

@@ -120,3 +120,27 @@ def test_a_folder_of_unrelated_records_is_refused(tmp_path: Path, second: str, w
     (tmp_path / "b.yaml").write_text(f"ranks: [{second}]\n")
     with pytest.raises(UsageError, match=word):
         load_record(tmp_path)
+
+
+def test_spawners_that_each_chose_a_port_are_one_fault_with_their_nesting() -> None:
+    def nested(rank: int, local: int) -> dict[str, str]:
+        own = {"RANK": str(local % 2), "LOCAL_RANK": str(local % 2), "WORLD_SIZE": "2"}
+        torch = {"TORCHELASTIC_RUN_ID": "none", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "4"}
+        master = {"MASTER_ADDR": "n0", "MASTER_PORT": str(40000 + local // 2)}
+        task = {"SLURM_PROCID": str(local // 2), "SLURM_LOCALID": str(local // 2)}
+        return own | torch | master | task
+
+    found = codes(job(nested))
+    assert found["LAUNCHER_NESTED"].caused_by is None
+    assert found["MASTER_ADDR_WRONG"].caused_by == "LAUNCHER_NESTED"
+
+
+def test_the_doctor_in_a_programs_place_says_what_a_program_would_do() -> None:
+    def one(identity_from: str | None) -> str:
+        record = job(
+            slurm,
+            change=lambda r: replace(r, visible=(r.visible or ())[:1], identity_from=identity_from),
+        )
+        return codes(record)["CVD_LOCAL_RANK_MISMATCH"].evidence[0]
+
+    assert "would select 1" in one("SLURM_PROCID") and "selects ordinal 1" in one(None)

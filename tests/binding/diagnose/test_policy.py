@@ -17,7 +17,7 @@ SOURCES = sorted(
         *Path(package.__file__).parent.glob("*.py"),
         *(
             Path(package.__file__).parents[1] / n
-            for n in ("fixes.py", "folding.py", "log_patterns.py")
+            for n in ("fixes.py", "core_fixes.py", "folding.py", "log_patterns.py")
         ),
     ]
 )
