@@ -184,11 +184,17 @@ def empty(scene: Scene) -> Iterable[Finding]:
             saw = f"; {quoted(rank.error)}" if _NO_DEVICE.search(rank.error) else ""
             hidden = "no device is seen with" if name != CVD or not nothing else ""
             words = f"{hidden} {name}={mask!r}" if hidden else f"{name}={mask!r} leaves no device"
+            inner = _stacked(rank)
+            if inner:
+                words += f" and {inner}={rank.env[inner]!r} on top of it"
             evidence.append(f"{who(rank)}: {words}{saw}")
     if bad:
         name = next(n for n in MASKS if n in bad[0].env)
         blank = set(kinds(bad[0].env[name])) == {"none"}
         why = "set but empty it hides every GPU" if blank else "it names no device that exists here"
+        inner = _stacked(bad[0])
+        if inner:
+            name, why = inner, f"{name} has filtered and renumbered from 0 before {inner} is read"
         fix = f"unset {name}\n# {why}; or list this rank's own: export {name}=0"
         bare = [r for r in bad if r.container and not scene.enumerable(r) and scene.node(r)]
         if bare:
@@ -196,6 +202,13 @@ def empty(scene: Scene) -> Iterable[Finding]:
 
             fix = gpus_into_container(scene, bare[0])
         yield finding("CVD_EMPTY", bad, evidence, fix)
+
+
+def _stacked(rank: RankRecord) -> str | None:
+    """The mask that indexes what ROCR_VISIBLE_DEVICES left, where both are set."""
+    if not rank.env.get("ROCR_VISIBLE_DEVICES"):
+        return None
+    return next((n for n in ("HIP_VISIBLE_DEVICES", CVD) if rank.env.get(n)), None)
 
 
 def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
