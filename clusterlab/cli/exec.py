@@ -56,7 +56,8 @@ _EXAMPLES = """Examples:
 Each line of output: [rank 3 n0 gpu 0000:4b:00.0] …  (gpu? where it is not
 certain). Exit code and signals are the command's: 128+n for signal n, 127 when
 it is not found, 126 when it cannot be started; 2 for a request that cannot be
-understood, or --bind gpu where there is no GPU for this rank.
+understood, or --bind gpu where the GPUs seen leave none for this rank. Where no
+GPU is seen at all, the command starts, and stderr says: not bound.
 """
 
 _SUMMARY = "Start a command bound to its GPU, cores and NIC; tag its output lines."

@@ -171,3 +171,15 @@ def test_an_endless_device_is_refused() -> None:
 def test_a_negative_missing_rank_is_refused() -> None:
     with pytest.raises(UsageError, match="missing_ranks"):
         read_record({"nodes": {}, "missing_ranks": [3, -1]}, file="x")
+
+
+def test_more_cpus_and_devices_than_can_be_compared_are_refused() -> None:
+    ranks = [{"host": "n0", "rank": i, "cpus": "0-65535"} for i in range(600)]
+    with pytest.raises(UsageError, match="too many CPUs"):
+        read_record({"ranks": ranks}, file="x")
+    devices = [f"GPU-{i}" for i in range(6000)]
+    nodes = {"n0": {"gpus": [{"pci": d} for d in devices]}}
+    with pytest.raises(UsageError, match="too many devices"):
+        read_record(
+            {"nodes": nodes, "ranks": [{"host": "n0", "rank": 0, "visible": devices}]}, file="x"
+        )

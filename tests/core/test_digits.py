@@ -55,6 +55,6 @@ def test_a_field_with_a_number_of_many_digits_is_refused_by_name(value: object) 
 
 
 def test_a_cpu_list_that_names_the_same_cpus_over_and_over_is_refused() -> None:
-    assert len(cpu_set("0-65535," * 16, "cpus")) == 65536
+    assert len(cpu_set("0-65535," * 2, "cpus")) == 65536
     with pytest.raises(UsageError, match="CPUs named"):
         cpu_set("0-65535," * 8000, "cpus")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from clusterlab.core.errors import UsageError
@@ -15,7 +16,7 @@ MAX_CPU = 65_536
 MAX_ITEMS = 65_536
 MAX_TEXT = 65_536
 _MOST_BITS = 8192  # of a number in YAML (0xfff…): Python writes out at most 4300 digits
-_MOST_CPUS_NAMED = 1 << 20  # by all ranges of one list together, repeated or not
+_MOST_CPUS_NAMED = 2 * MAX_CPU  # by all ranges of one list together, repeated or not
 
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
 _CPU_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,4}))?)?")
@@ -135,9 +136,18 @@ def cpu_set(value: Any, where: str) -> frozenset[int]:
         value = ",".join(shown(v) if isinstance(v, int) else str(v) for v in value[:MAX_CPU])
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise UsageError(shown(value), where=where, expected="CPUs such as 0-13,28")
+    text = value if isinstance(value, str) else shown(value)
+    try:
+        return _cpus_of(text)
+    except ValueError as error:
+        raise UsageError(shown(value), where=where, expected=str(error)) from None
+
+
+@lru_cache(maxsize=1024)  # many ranks have the same
+def _cpus_of(text: str) -> frozenset[int]:
     found: set[int] = set()
     named = 0
-    for part in (value if isinstance(value, str) else shown(value)).split(","):
+    for part in text.split(","):
         if not part.strip():
             continue
         match = _CPU_RANGE.fullmatch(part.strip())
@@ -145,12 +155,10 @@ def cpu_set(value: Any, where: str) -> frozenset[int]:
         last = int(match[2] or match[1]) if match else -1
         stride = int(match[3] or 1) if match else 1
         if match is None or last < first or last >= MAX_CPU or stride < 1:
-            raise UsageError(shown(value), where=where, expected="CPUs such as 0-13,28")
+            raise ValueError("CPUs such as 0-13,28")
         named += (last - first) // stride + 1
         if named > _MOST_CPUS_NAMED:
-            raise UsageError(
-                shown(value), where=where, expected=f"at most {_MOST_CPUS_NAMED} CPUs named"
-            )
+            raise ValueError(f"at most {_MOST_CPUS_NAMED} CPUs named")
         found.update(range(first, last + 1, stride))
     return frozenset(found)
 

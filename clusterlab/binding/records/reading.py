@@ -6,7 +6,7 @@ are never looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from clusterlab.binding.records.model import (
 from clusterlab.core.errors import UsageError
 
 MAX_RANKS = 65_536
+_MOST_WORK = MAX_RANKS * 256
 
 
 def read_record(data: Any, *, file: str) -> JoinedRecord:
@@ -40,7 +41,7 @@ def read_record(data: Any, *, file: str) -> JoinedRecord:
         raise UsageError("no ranks", where=f"{file}: ranks", expected="at least one process")
     if len(items) > MAX_RANKS:
         raise UsageError(f"{len(items)} ranks", where=file, expected=f"at most {MAX_RANKS}")
-    ranks = tuple(_rank(item, f"{file}: ranks[{i}]") for i, item in enumerate(items))
+    ranks = tuple(_bounded(items, nodes, file))
     record = JoinedRecord(
         nodes=nodes,
         ranks=ranks,
@@ -49,6 +50,27 @@ def read_record(data: Any, *, file: str) -> JoinedRecord:
         missing_ranks=_missing(fields),
     )
     return replace(record, contradictions=contradictions(record))
+
+
+def _bounded(
+    items: Sequence[Any], nodes: Mapping[str, NodeRecord], file: str
+) -> Iterator[RankRecord]:
+    """The ranks; raises UsageError once CPUs or devices are too many to be compared."""
+    cpus = sum(len(c) for node in nodes.values() for c in node.numa.values())
+    pairs = 0
+    for i, item in enumerate(items):
+        rank = _rank(item, f"{file}: ranks[{i}]")
+        node = nodes.get(rank.host)
+        cpus += len(rank.cpus or ())
+        pairs += (len(rank.visible or ()) + 1) * (len(node.gpus) + len(node.mig) if node else 1)
+        if cpus > _MOST_WORK or pairs > _MOST_WORK:
+            what = "CPUs" if cpus > _MOST_WORK else "devices"
+            raise UsageError(
+                f"too many {what} in all",
+                where=f"{file}: ranks[{i}]",
+                expected=f"at most {MAX_RANKS} ranks of up to 256 CPUs and 16 GPUs each",
+            )
+        yield rank
 
 
 def _missing(fields: Fields) -> tuple[int, ...]:
