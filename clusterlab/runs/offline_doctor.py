@@ -42,8 +42,8 @@ def run_offline(saved: Path | None, log: Path | None, *, as_json: bool) -> int:
     findings = classify_log(log, long_lines)
     if long_lines:
         print(
-            f"clusterlab: {log}: {len(long_lines)} lines are longer than {MAX_LINE_BYTES} bytes and were"
-            f" searched up to there only (the first: line {long_lines[0]})",
+            f"clusterlab: {log}: lines longer than {MAX_LINE_BYTES} bytes, searched up to there only:"
+            f" {len(long_lines)} (the first: line {long_lines[0]})",
             file=sys.stderr,
         )
     ranks = len({rank for f in findings for rank in f.ranks})

@@ -6,6 +6,7 @@ import pytest
 
 from clusterlab.binding.diagnose import diagnose, slurm_identity
 from clusterlab.binding.records import read_record
+from clusterlab.formats.hostlist import expand_hostlist
 
 
 def _record(nodelist: str) -> dict[str, object]:
@@ -33,11 +34,10 @@ def test_a_node_list_is_expanded_once_for_all_ranks(
     monkeypatch: pytest.MonkeyPatch, nodelist: str, codes: list[str]
 ) -> None:
     seen: list[str] = []
-    expand = slurm_identity.expand_hostlist
 
     def counted(text: str) -> list[str]:
         seen.append(text)
-        return expand(text)
+        return expand_hostlist(text)
 
     monkeypatch.setattr(slurm_identity, "expand_hostlist", counted)
     slurm_identity._hosts.cache_clear()
