@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from clusterlab.binding.diagnose.scene import Scene, by_host, uses_elastic
+from clusterlab.binding.diagnose.sound_masks import first_gpus
 from clusterlab.binding.diagnose.variables import number
 from clusterlab.binding.records import NodeRecord, RankRecord
 
@@ -166,11 +167,10 @@ def show_all_gpus(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     if kind == "flux":
         return f"flux submit -N1 -n{tasks} -o gpu-affinity=off COMMAND"
     if kind == "torchrun":
-        return (
-            f"CUDA_VISIBLE_DEVICES={comma(range(tasks))} torchrun --nproc_per_node={tasks} SCRIPT"
-        )
+        mask = first_gpus(scene, ranks, tasks)
+        return f"CUDA_VISIBLE_DEVICES={mask} torchrun --nproc_per_node={tasks} SCRIPT"
     return paste(
-        f"export CUDA_VISIBLE_DEVICES={comma(range(tasks))}",
+        f"export CUDA_VISIBLE_DEVICES={first_gpus(scene, ranks, tasks)}",
         note="the same for all ranks of a node",
     )
 

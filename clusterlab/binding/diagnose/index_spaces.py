@@ -9,6 +9,7 @@ from clusterlab.binding import fixes
 from clusterlab.binding.diagnose.masks import CVD, cuda_masked, ordinals
 from clusterlab.binding.diagnose.saying import finding, who
 from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.diagnose.sound_masks import mask_command
 from clusterlab.binding.diagnose.variables import MASKS
 from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
@@ -116,7 +117,7 @@ def set_after_init(scene: Scene) -> Iterable[Finding]:
             evidence.append(f"{who(rank)}: {CVD}={now} now, {was} when it started{count}")
     if bad:
         fix = fixes.paste(
-            f"export {CVD}={bad[0].env[CVD]}"
+            mask_command(scene, bad[0], bad[0].env[CVD])
             if len({r.env[CVD] for r in bad}) == 1
             else fixes.set_device(bad),
             note=f"{CVD} counts only if set before the process starts, in the launcher or its wrapper;"

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from clusterlab.binding.diagnose.saying import finding, quoted, who
 from clusterlab.binding.diagnose.scene import Scene
+from clusterlab.binding.diagnose.sound_masks import mask_command, sound_entries
 from clusterlab.binding.diagnose.variables import MASKS
 from clusterlab.binding.records import RankRecord
+from clusterlab.core.digits import saturated
 from clusterlab.core.findings import Finding
 
 CVD = "CUDA_VISIBLE_DEVICES"
@@ -56,7 +58,7 @@ def ordinals(mask: str) -> list[int]:
     entries = [e for e in mask.split(",") if e.strip()]
     if not entries or not all(_ORDINAL.fullmatch(e) for e in entries):
         return []
-    return [int(e) for e in entries]
+    return [saturated(e.strip().removeprefix("+")) for e in entries]
 
 
 def cuda_masked(scene: Scene) -> Iterable[tuple[RankRecord, str]]:
@@ -82,8 +84,8 @@ def duplicate_entry(scene: Scene) -> Iterable[Finding]:
             bad.append(rank)
             evidence.append(f"{who(rank)}: {CVD}={mask!r} names a device twice; CUDA exposes none")
     if bad:
-        once = ",".join(dict.fromkeys(e.strip() for e in bad[0].env[CVD].split(",")))
-        yield finding("CVD_DUPLICATE_ENTRY", bad, evidence, f"export {CVD}={once}")
+        fix = mask_command(scene, bad[0], bad[0].env[CVD])
+        yield finding("CVD_DUPLICATE_ENTRY", bad, evidence, fix)
 
 
 def _repeated(mask: str) -> bool:
@@ -103,22 +105,12 @@ def syntax(scene: Scene) -> Iterable[Finding]:
         bad.append(rank)
         evidence.append(f"{who(rank)}: {CVD}={mask!r}: {reads}")
     if bad:
-        yield finding("CVD_SYNTAX", bad, evidence, f"export {CVD}={meant(bad[0].env[CVD])}")
-
-
-def meant(mask: str) -> str:
-    """The plain list ``mask`` was probably meant as: ranges written out, quotes and words dropped."""
-    found: list[str] = []
-    for first, last, uuid in re.findall(
-        r"(\d{1,3})\s*[-:]\s*(\d{1,3})(?![-\w])|((?:GPU|MIG)-[\w/-]+)", mask
-    ):
-        found += [uuid] if uuid else [str(n) for n in range(int(first), int(last) + 1)]
-    return ",".join(found or re.findall(r"\d{1,3}", mask) or ["0"])
+        yield finding("CVD_SYNTAX", bad, evidence, mask_command(scene, bad[0], bad[0].env[CVD]))
 
 
 def truncated(scene: Scene) -> Iterable[Finding]:
     """CVD_TRUNCATED: an entry that names no device hides every entry after it."""
-    bad, evidence, kept = [], [], ""
+    bad, evidence = [], []
     for rank, mask in cuda_masked(scene):
         result = scene.mask_result(rank)
         entries = mask.split(",")
@@ -130,37 +122,37 @@ def truncated(scene: Scene) -> Iterable[Finding]:
         if not seen or not any(e.strip() for e in dropped) or "mig" in kinds(mask):
             continue
         bad.append(rank)
-        kept = kept or ",".join(e for e in entries if _ORDINAL.fullmatch(e) or _GPU.fullmatch(e))
         evidence.append(
             f"{who(rank)}: {CVD}={mask!r}: {dropped[0]!r} names no device here, so CUDA stops there"
             f" and sees {seen}"
         )
     if bad:
-        fix = _list_fix(scene, bad, kept)
+        fix = _list_fix(scene, bad)
         yield finding("CVD_TRUNCATED", bad, evidence, fix)
 
 
-def _list_fix(scene: Scene, ranks: Sequence[RankRecord], kept: str) -> str:
+def _list_fix(scene: Scene, ranks: Sequence[RankRecord]) -> str:
     """A mask of devices that exist: one for each rank of the host, or else fewer ranks."""
     from clusterlab.binding import fixes
 
     there = [r for r in scene.ranks if r.host == ranks[0].host]
-    tasks, left = fixes.tasks_per_node(there), len(kept.split(","))
+    entries = sound_entries(scene, ranks[0], ranks[0].env[CVD])
+    line = mask_command(scene, ranks[0], ranks[0].env[CVD])
+    tasks, left = fixes.tasks_per_node(there), len(entries)
     alone = len({r.env.get(CVD) for r in there}) == len(there) > 1
-    if alone or left >= tasks:
-        return fixes.paste(f"export {CVD}={kept}", note="list only devices that exist")
-    indices = ordinals(kept)
-    gpus = [g.index for g in scene.enumerable(ranks[0]) or ()]
-    spare = [i for i in range(len(gpus)) if i not in indices]
-    if indices and len(gpus) >= tasks:
-        whole = sorted([*(i for i in indices if i < len(gpus)), *spare][:tasks])
+    if alone or left >= tasks or not entries:
+        return fixes.paste(line, note="list only devices that exist")
+    indices = ordinals(",".join(entries))
+    count = len(scene.enumerable(ranks[0]) or ())
+    if indices and count >= tasks:
+        spare = [i for i in range(count) if i not in indices]
+        whole = fixes.comma(sorted([*indices, *spare][:tasks]))
         return fixes.paste(
-            f"export {CVD}={fixes.comma(whole)}",
+            mask_command(scene, ranks[0], whole),
             note=f"{tasks} ranks need {tasks} devices that exist",
         )
     return fixes.paste(
-        f"export {CVD}={kept}",
-        note=f"{left} devices are left: start {left} ranks per node, not {tasks}",
+        line, note=f"{left} devices are left: start {left} ranks per node, not {tasks}"
     )
 
 
