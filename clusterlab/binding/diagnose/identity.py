@@ -37,18 +37,21 @@ def nested_launchers(scene: Scene) -> Iterable[Finding]:
             f" {len(tasks) * each} on {fixes.gpus_per_node(scene, ranks)} GPUs"
         ]
         gpus = fixes.gpus_per_node(scene, ranks)
-        torchrun = (
-            f"torchrun --nnodes=$SLURM_NNODES --nproc_per_node={gpus} --node_rank=$SLURM_NODEID"
-        )
         spawner = fixes.step(
             scene, ranks, tasks=1, gpus=gpus, cpus=_all_their_cores(scene, ranks, tasks)
         )
-        spawner = spawner.replace("COMMAND", f"bash -c 'exec {torchrun} SCRIPT'")
+        spawner = spawner.replace("COMMAND", _one_spawner(gpus))
         fix = (
             f"{spawner}\n# one spawner per node; or keep {len(tasks)} tasks per node and start python"
             " without torchrun"
         )
         yield finding("LAUNCHER_NESTED", ranks, evidence, fix)
+
+
+def _one_spawner(gpus: int) -> str:
+    """torchrun for a node; the task's own shell expands Slurm's variables, not the batch script's."""
+    torchrun = f"torchrun --nnodes=$SLURM_NNODES --nproc_per_node={gpus} --node_rank=$SLURM_NODEID"
+    return f"bash -c 'exec {torchrun} SCRIPT'"
 
 
 def _all_their_cores(
@@ -133,9 +136,13 @@ def spawner_conflict(scene: Scene) -> Iterable[Finding]:
         if source is None or len(tasks) < 2 or len(groups) < 2 or len(groups) != len(tasks):
             continue
         evidence = [f"{host} alone has node ranks {sorted(g for g in groups if g is not None)[:8]}"]
+        gpus = fixes.gpus_per_node(scene, ranks)
+        start = fixes.step(
+            scene, ranks, tasks=1, gpus=gpus, cpus=_all_their_cores(scene, ranks, tasks)
+        )
         fix = (
-            "torchrun --node_rank=$SLURM_NODEID --nnodes=$SLURM_NNODES SCRIPT\n# one torchrun per node;"
-            " not $SLURM_PROCID"
+            f"{start.replace('COMMAND', _one_spawner(gpus))}\n# one torchrun per node; not $SLURM_PROCID;"
+            " each task expands $SLURM_NODEID: in a batch script it is 0 for all"
         )
         yield finding("IDENTITY_CONFLICT", ranks, evidence, fix)
 

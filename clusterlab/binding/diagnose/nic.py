@@ -133,12 +133,30 @@ def filters_differ(scene: Scene) -> Iterable[Finding]:
                 f"{host}, {those(there)}: {variable} {'unset' if v is None else f'= {v}'}"
                 for v, there in values.items()
             ]
-            union = sorted({e.lstrip("^=") for v in values if v for e in v.split(",")})
             fix = (
-                f"export {variable}=={','.join(union)}\n# the same for all ranks of a node: NCCL itself gives"
-                " each GPU its nearest; UCX_NET_DEVICES may differ per rank"
+                f"{_one_filter(scene, ranks, variable)}\n# the same for all ranks of a node: NCCL itself"
+                " gives each GPU its nearest; UCX_NET_DEVICES may differ per rank"
             )
             yield finding("NIC_FILTER_DIVERGENT", ranks, evidence, fix)
+
+
+def _one_filter(scene: Scene, ranks: Sequence[RankRecord], variable: str) -> str:
+    """A filter for all ``ranks``: by exact names all that their own ones match, where names are known.
+
+    Elsewhere the entries together, as prefixes unless all were exact; ``unset`` where some exclude.
+    """
+    texts = [text for r in ranks if (text := r.env.get(variable))]
+    node = scene.node(ranks[0])
+    devices = [n.name for n in node.nics] if node else []
+    names = devices if variable == _HCA else list(ranks[0].interfaces or ())
+    matched = [n for n in names if any(n in nccl_matches(text, names) for text in texts)]
+    if matched:
+        return f"export {variable}=={','.join(matched)}"
+    if names or not texts or any(text.startswith("^") for text in texts):
+        return f"unset {variable}"
+    mark = "=" if all(text.startswith("=") for text in texts) else ""
+    union = sorted({e for text in texts for e in text.removeprefix("=").split(",") if e})
+    return f"export {variable}={mark}{','.join(union)}"
 
 
 def filter_matches_nothing(scene: Scene) -> Iterable[Finding]:

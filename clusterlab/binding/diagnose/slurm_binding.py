@@ -105,8 +105,42 @@ def decimal_masks(scene: Scene) -> Iterable[Finding]:
         evidence = [
             f"--gpu-bind={scene.options.gpu_bind}: {strange[0]} is decimal, GPUs {_bits(int(strange[0][:9]))}"
         ]
-        fix = f"export SLURM_GPU_BIND=mask_gpu:{','.join('0x' + e for e in entries)}"
+        fix = f"export SLURM_GPU_BIND=mask_gpu:{','.join(_unambiguous(scene, entries))}"
         yield finding("GPU_BIND_OUT_OF_ALLOC", scene.ranks, evidence, fix, severity=Severity.INFO)
+
+
+def _unambiguous(scene: Scene, entries: Sequence[str]) -> list[str]:
+    """The masks with 0x: of their digits where those were meant so, else of the same GPUs as now."""
+    if _hex_was_meant(scene, entries):
+        return [f"0x{e}" for e in entries]
+    numbers = [e for e in entries if e.isascii() and e.isdigit() and len(e) <= 9]
+    return [hex(int(e)) if e in numbers else e for e in entries]
+
+
+def _hex_was_meant(scene: Scene, entries: Sequence[str]) -> bool:
+    """Whether each entry is one GPU of the node when read with 0x, and not all are when read as decimal.
+
+    Decimal powers of two within the node are what was asked for, unless tasks got other GPUs.
+    """
+    nodes = [n for n in scene.record.nodes.values() if n.gpus]
+    count = min((len(n.gpus) for n in nodes), default=64)
+    if not all(e.isascii() and e.isdigit() and len(e) <= 9 for e in entries):
+        return False
+    if not all(_one_of(int(e, 16), count) for e in entries):
+        return False
+    if not all(_one_of(int(e), count) for e in entries):
+        return True
+    return any(
+        gpu.index != int(entries[task % len(entries)]).bit_length() - 1
+        for rank in scene.ranks
+        if len(rank.visible or ()) == 1
+        and (task := number(rank.env, "SLURM_LOCALID")) is not None
+        and (gpu := scene.gpu_named(rank.host, (rank.visible or ("",))[0])) is not None
+    )
+
+
+def _one_of(mask: int, count: int) -> bool:
+    return mask.bit_count() == 1 and mask.bit_length() <= count
 
 
 def _bits(mask: int) -> str:
