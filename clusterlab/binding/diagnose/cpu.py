@@ -18,6 +18,7 @@ from clusterlab.core.findings import Finding, Severity
 _AMPLE_CORES = 8
 _TINY_MASK = 2
 _SMALL_PART = 8  # one mask for all ranks, of at most an eighth of the cores, is nobody's choice
+_NOT_POSITIVE = re.compile(r"\s*(?:-[0-9]+|[+-]?0+)\s*(?:,.*)?", re.ASCII)
 _OMP_DEFAULT = re.compile(r"Setting OMP_NUM_THREADS environment variable")
 
 
@@ -200,6 +201,20 @@ def openmp_threads(scene: Scene) -> Iterable[Finding]:
         yield finding("OMP_THREADS", bad, evidence, fix, severity=severity)
 
 
+def openmp_not_positive(scene: Scene) -> Iterable[Finding]:
+    """OMP_THREADS: a number of threads below 1, which OpenMP does not allow (5.2, section 21.1.2)."""
+    bad = [r for r in scene.ranks if _NOT_POSITIVE.fullmatch(r.env.get("OMP_NUM_THREADS", ""))]
+    if bad:
+        evidence = [
+            f"{who(r)}: OMP_NUM_THREADS={r.env['OMP_NUM_THREADS']} is not a number of threads"
+            for r in bad
+        ]
+        there = [r for r in scene.ranks if r.host == bad[0].host and r.cpus == bad[0].cpus]
+        cores = max(len(bad[0].cpus or ()) // len(there), 1)
+        fix = f"export OMP_NUM_THREADS={cores}\n# cores per rank"
+        yield finding("OMP_THREADS", bad, evidence, fix if bad[0].cpus else "unset OMP_NUM_THREADS")
+
+
 def numa_unknown(scene: Scene) -> Iterable[Finding]:
     """NUMA_UNKNOWN: the kernel gives no NUMA node for GPUs, as in many virtual machines."""
     for host, ranks in scene.hosts:
@@ -214,4 +229,4 @@ def numa_unknown(scene: Scene) -> Iterable[Finding]:
             yield finding("NUMA_UNKNOWN", ranks, evidence, fix)
 
 
-RULES = (one_core, far_from_gpu, inherited_mask, openmp_threads, numa_unknown)
+RULES = (one_core, far_from_gpu, inherited_mask, openmp_threads, openmp_not_positive, numa_unknown)

@@ -70,9 +70,14 @@ def more_ranks_than_gpus(scene: Scene) -> Iterable[Finding]:
 def stray_context(scene: Scene) -> Iterable[Finding]:
     """DEVICE_NOT_SET: ranks hold a CUDA context on a GPU that is not theirs, usually ordinal 0."""
     bad, evidence = [], []
+    own_gpus = _own_to_compute_on(scene)
     for rank in scene.ranks:
         own = rank.selected_device
-        stray = [c for c in rank.contexts or () if own is not None and c != own]
+        stray = [
+            c
+            for c in rank.contexts or ()
+            if own is not None and c != own and _names(rank, c) not in own_gpus[id(rank)]
+        ]
         if stray:
             bad.append(rank)
             evidence.append(
@@ -87,16 +92,40 @@ def stray_context(scene: Scene) -> Iterable[Finding]:
         yield finding("DEVICE_NOT_SET", bad, evidence, fix)
 
 
+def _own_to_compute_on(scene: Scene) -> dict[int, set[str]]:
+    """id of a rank → GPUs it computes on and no other rank drives or computes on.
+
+    Several: a model is spread over them on purpose.
+    """
+    found: dict[int, set[str]] = {}
+    for _, ranks in scene.hosts:
+        counts: dict[str, int] = defaultdict(int)
+        for rank in ranks:
+            device = scene.device(rank)
+            for key in {*(rank.used or ()), *([device.key] if device else [])}:
+                counts[key] += 1
+        for rank in ranks:
+            found[id(rank)] = {key for key in rank.used or () if counts[key] == 1}
+    return found
+
+
+def _names(rank: RankRecord, ordinal: int) -> str | None:
+    visible = rank.visible or ()
+    return visible[ordinal] if 0 <= ordinal < len(visible) else None
+
+
 def nothing_selected(scene: Scene) -> Iterable[Finding]:
     """DEVICE_NOT_SET: ranks that see the same GPUs and select none all land on the first.
 
     Information where the record only does not say what they select; an error where one GPU each was
     asked for, so that the program has no reason to select.
     """
+    own_gpus = _own_to_compute_on(scene)
     for _, ranks in scene.hosts:
         first: dict[str, list[RankRecord]] = defaultdict(list)
         for rank in ranks:
-            if rank.selected_device is None and len(rank.visible or ()) > 1:
+            several = len(own_gpus[id(rank)]) > 1  # it selects by tensor, not once for all
+            if rank.selected_device is None and len(rank.visible or ()) > 1 and not several:
                 first[(rank.visible or ("",))[0]].append(rank)
         bad = [r for there in first.values() if len(there) > 1 for r in there]
         if bad:
@@ -119,6 +148,8 @@ def default_ordinal_everywhere(scene: Scene) -> Iterable[Finding]:
         told = [_told_local(r) for r in ranks]
         if None in told or len(set(told)) < len(ranks) or any(r.app_size == 1 for r in ranks):
             continue
+        if any(set(r.used or ()) - set((r.visible or ())[:1]) for r in ranks):
+            continue  # seen to work on others too
         evidence = [f"{those(ranks)} are told their local ranks and all stay on ordinal 0"]
         fix = fixes.paste(fixes.set_device(ranks), note="before the first CUDA call")
         yield finding("DEVICE_NOT_SET", ranks, evidence, fix)

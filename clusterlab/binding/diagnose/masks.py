@@ -27,7 +27,8 @@ _NO_DEVICE = re.compile(
     r"no (cuda|gpu|nvidia)|device_count\(\) *== *0|NO_DEVICE|NoDevice", re.IGNORECASE
 )
 _INT_PARSER = re.compile(
-    r"invalid literal for int|could not convert|stoi|NumberFormat|ParseInt|not a valid integer",
+    r"strconv\.|\bAtoi\b"
+    r"|invalid literal for int|could not convert|stoi|NumberFormat|ParseInt|not a valid integer",
     re.IGNORECASE,
 )
 _COUNTS_NONE = re.compile(
@@ -214,9 +215,12 @@ def uuid_unparsed(scene: Scene) -> Iterable[Finding]:
         counts_none = bool(rank.visible) and _COUNTS_NONE.search(text)
         old = bool(rank.visible) and _OLD_TORCH.search(rank.framework or "") and text.strip()
         named = any(e.strip() and e.strip() in text for e in mask.split(","))
-        if _INT_PARSER.search(text) or counts_none or old or named:
+        result = scene.mask_result(rank)
+        sees = bool(rank.visible or (result and result.devices))
+        none = rank.declared_devices == 0 and sees and rank.visible != ()
+        if _INT_PARSER.search(text) or counts_none or old or named or none:
             bad.append(rank)
-            said = quoted(rank.error or rank.stderr)
+            said = quoted(rank.error or rank.stderr) if text.strip() else "it has 0 devices"
             evidence.append(f"{who(rank)}: {CVD}={mask} is right for CUDA; the program says {said}")
     if bad:
         fix = (

@@ -17,6 +17,7 @@ from clusterlab.core.findings import Finding
 _UNRESOLVED = re.compile(
     r"gai ?error|name or service not known|getaddrinfo|temporary failure in name", re.I
 )
+_SHORT_LOOPBACK = re.compile(r"127(?:\.[0-9]{1,8}){1,3}", re.ASCII)
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -66,6 +67,15 @@ def master_is_local(scene: Scene) -> Iterable[Finding]:
                 f"{those(bad)} on {len(by_host(world))} hosts: MASTER_ADDR={bad[0].env['MASTER_ADDR']} is"
                 " every host's own"
             ]
+            yield finding("MASTER_ADDR_WRONG", bad, evidence, _master_fix(scene))
+
+
+def master_is_blank(scene: Scene) -> Iterable[Finding]:
+    """MASTER_ADDR_WRONG: set, but to nothing, as by a command in the job script that printed nothing."""
+    for world in scene.worlds:
+        bad = [r for r in world if not r.env.get("MASTER_ADDR", "unset").strip()]
+        if bad and len(world) > 1 and not _separate_worlds(world):
+            evidence = [f"{those(bad)}: MASTER_ADDR is set and empty"]
             yield finding("MASTER_ADDR_WRONG", bad, evidence, _master_fix(scene))
 
 
@@ -148,9 +158,12 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def only_here(text: str) -> bool:
+    """Whether ``text`` means another host on every host: loopback, link-local, docker0's addresses."""
     address = _address(text)
-    if address is None:
-        return text.lower() in _LOCAL_NAMES
+    if address is None:  # 127.1: inet_aton(3) takes addresses with fewer than four numbers
+        return text.lower() in _LOCAL_NAMES or bool(_SHORT_LOOPBACK.fullmatch(text))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
     bridge = ipaddress.ip_network("172.17.0.0/16")  # docker0 unless configured otherwise
     return (
         address.is_loopback or address.is_link_local or address in bridge or address.is_unspecified
@@ -184,6 +197,9 @@ def _wrong_interface(
     """Why ``text`` is wrong under the grammar of the library that reads ``name``; None: it is not."""
     if any(_address(part) for part in text.lstrip("^=").split(",")):
         return "an address, not an interface's name"
+    spaced = next((p for p in text.lstrip("^=").split(",") if p != "".join(p.split())), None)
+    if spaced is not None:
+        return f"the space in {spaced!r} belongs to the name that is looked for"
     if several and text.lstrip("=") == "lo":
         return "loopback, with several hosts"
     if name == "NCCL_SOCKET_IFNAME":
@@ -240,6 +256,7 @@ def interface_said(scene: Scene) -> Iterable[Finding]:
 RULES = (
     master_addresses_differ,
     master_is_local,
+    master_is_blank,
     names_resolve_wrongly,
     master_unreachable,
     master_is_not_rank_zero,
