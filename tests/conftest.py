@@ -16,8 +16,9 @@ CLI = [sys.executable, "-m", "clusterlab"]
 LAUNCHERS = ("SLURM_", "PMIX_", "OMPI_", "TORCHELASTIC_", "CLUSTERLAB_")
 
 
-# A shell's `pytest &` ignores SIGINT, and so would everything the tests start and interrupt.
+# A shell's `pytest &` ignores SIGINT, `nohup pytest` SIGHUP, and so would everything the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
