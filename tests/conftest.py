@@ -16,9 +16,10 @@ CLI = [sys.executable, "-m", "clusterlab"]
 LAUNCHERS = ("SLURM_", "PMIX_", "OMPI_", "TORCHELASTIC_", "CLUSTERLAB_")
 
 
-# A shell's `pytest &` ignores SIGINT, `nohup pytest` SIGHUP, and so would everything the tests start.
+# A shell's `pytest &` ignores SIGINT and SIGQUIT, `nohup pytest` SIGHUP, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for _ignored in (signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(_ignored, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
