@@ -231,7 +231,8 @@ def test_what_the_launcher_ignores_stays_ignored() -> None:
 
 
 def test_stopping_the_wrapper_stops_the_command_and_it_goes_on_again() -> None:
-    process, pid = listening("SIGUSR1")
+    # A group of its own: in an orphaned one, such as a CI job's, the kernel drops SIGTSTP.
+    process, pid = listening("SIGUSR1", process_group=0)
     process.send_signal(signal.SIGTSTP)
     wait_for(lambda: state(pid) == state(process.pid) == "T")
     process.send_signal(signal.SIGCONT)
