@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.filters import filter_lines
-from clusterlab.binding.records import JoinedRecord, RankRecord, cpu_list
+from clusterlab.binding.records import JoinedRecord, RankRecord
 from clusterlab.binding.table_environment import environment_lines
 from clusterlab.binding.table_hosts import short_hosts
 from clusterlab.core.findings import Finding
+from clusterlab.core.order import number_list
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.launch.roll_call import rank_words
 
@@ -192,7 +193,7 @@ _COLUMNS: tuple[tuple[str, Cell, int], ...] = (
     ("visible", _visible, 7),
     ("GPU", _gpu, 12),
     ("GPU NUMA", _gpu_numa, 8),
-    ("cores", lambda _, r: "?" if r.cpus is None else cpu_list(r.cpus) or "-", 8),
+    ("cores", lambda _, r: "?" if r.cpus is None else number_list(r.cpus) or "-", 8),
     ("core NUMA", _core_numa, 9),
     ("NIC", _nic, 8),
 )

@@ -154,9 +154,9 @@ def _row(task: Task) -> tuple[str, ...]:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    from clusterlab.binding.records import cpu_list
+    from clusterlab.core.order import number_list
 
-    return cpu_list(set(numbers))
+    return number_list(set(numbers))
 
 
 def _cut(text: str, width: int) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from itertools import groupby, product
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.order import natural
 
 MAX_HOSTS = 65536  # MAX_RANGE in Slurm's hostlist.c
 _DIGITS = r"[0-9]{1,9}"
@@ -56,12 +57,7 @@ def fold_hosts(hosts: Iterable[str]) -> str:
     """A hostlist of ``hosts``, each once, in the order people count (n2 before n10): for hosts whose own
     order means nothing.
     """
-    return compress_hostlist(sorted(dict.fromkeys(hosts), key=_natural))
-
-
-def _natural(host: str) -> tuple[list[tuple[int, str]], str]:
-    words = re.split(r"([0-9]+)", host)
-    return [(int(w), "") if i % 2 else (-1, w) for i, w in enumerate(words)], host
+    return compress_hostlist(sorted(dict.fromkeys(hosts), key=natural))
 
 
 def expand_counts(text: str, *, where: str = "counts", limit: int = MAX_HOSTS) -> list[int]:

@@ -11,7 +11,6 @@ import pytest
 from clusterlab.binding.records import (
     BUNDLE_FILE,
     JoinedRecord,
-    cpu_list,
     join_records,
     load_record,
     read_record,
@@ -19,6 +18,7 @@ from clusterlab.binding.records import (
     save_bundle,
 )
 from clusterlab.core.errors import UsageError
+from clusterlab.core.order import number_list
 from tests.support import shared_dir
 
 
@@ -50,7 +50,7 @@ def test_cpu_lists(text: object, cpus: set[int]) -> None:
 
 
 def test_cpu_lists_are_written_in_runs() -> None:
-    assert cpu_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8"
+    assert number_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8"
 
 
 def test_numbers_and_nothing_in_the_environment_are_text_and_unset() -> None:

@@ -10,8 +10,9 @@ from clusterlab.binding import core_fixes, fixes
 from clusterlab.binding.diagnose.saying import finding, quoted, those, who
 from clusterlab.binding.diagnose.scene import Scene
 from clusterlab.binding.diagnose.variables import number
-from clusterlab.binding.records import RankRecord, cpu_list
+from clusterlab.binding.records import RankRecord
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.order import number_list
 
 # A rank needs a core for its program, one for NCCL's proxy and some for data loading: with this many
 # cores of the node for each rank, one alone is no choice anyone made.
@@ -68,12 +69,12 @@ def one_core(scene: Scene) -> Iterable[Finding]:
         share = _share(scene, ranks)
         reasons = [w for r in bad if (w := _meant_more(r))]
         if crowded and idle > 0:
-            cores = cpu_list(crowded[0].cpus or frozenset())
+            cores = number_list(crowded[0].cpus or frozenset())
             reasons.append(f"{those(crowded)} share cores {cores}")
         if not scene.under_slurm and share >= _AMPLE_CORES:
             reasons.append(f"the node has {share} cores for each rank")
         evidence = [
-            f"{who(r)}: may run on core {cpu_list(r.cpus or frozenset())} only" for r in bad
+            f"{who(r)}: may run on core {number_list(r.cpus or frozenset())} only" for r in bad
         ]
         evidence += list(dict.fromkeys(reasons))
         fix = core_fixes.more_cores(
@@ -115,7 +116,7 @@ def far_from_gpu(scene: Scene) -> Iterable[Finding]:
             where = [d for d, cpus in node.numa.items() if rank.cpus & cpus]
             bad.append(rank)
             evidence.append(
-                f"{who(rank)}: GPU {device.key} is in NUMA domain {numa}, cores {cpu_list(rank.cpus)}"
+                f"{who(rank)}: GPU {device.key} is in NUMA domain {numa}, cores {number_list(rank.cpus)}"
                 f" in {','.join(map(str, where)) or 'none known'}"
             )
         if bad:
@@ -143,7 +144,7 @@ def inherited_mask(scene: Scene) -> Iterable[Finding]:
             continue
         if tasks > 1 and core_fixes.listed_cores(scene, ranks):
             continue  # this step's own option names the cores
-        evidence = [f"{those(ranks)}: all have cores {cpu_list(ranks[0].cpus)}"]
+        evidence = [f"{those(ranks)}: all have cores {number_list(ranks[0].cpus)}"]
         if asked > have:
             evidence.append(f"SLURM_CPUS_PER_TASK={asked}")
         if one:

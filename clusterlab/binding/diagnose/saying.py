@@ -33,7 +33,7 @@ def finding(
 
 def alike(evidence: Iterable[str]) -> list[str]:
     """The lines, each once; what several ranks show alike is one line with all their numbers."""
-    from clusterlab.binding.records import cpu_list
+    from clusterlab.core.order import number_list
 
     ranks: dict[str, set[int]] = {}
     first: dict[str, str] = {}
@@ -45,7 +45,7 @@ def alike(evidence: Iterable[str]) -> list[str]:
         if match:
             ranks[text].add(int(match[1]))
     return [
-        f"ranks {cpu_list(numbers)}: {text}" if len(numbers) > 1 else first[text]
+        f"ranks {number_list(numbers)}: {text}" if len(numbers) > 1 else first[text]
         for text, numbers in ranks.items()
     ]
 
@@ -57,10 +57,10 @@ def who(rank: RankRecord) -> str:
 
 def those(ranks: Sequence[RankRecord]) -> str:
     """``ranks 0-3,7`` or ``rank 5``."""
-    from clusterlab.binding.records import cpu_list
+    from clusterlab.core.order import number_list
 
     numbers = {r.rank for r in ranks if r.rank >= 0}
-    return f"rank{'s' if len(numbers) > 1 else ''} {cpu_list(numbers)}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
 
 
 def hardware(device: Device) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from clusterlab.binding.exec.gpu import GpuChoice
-from clusterlab.binding.exec.scene import Cpus, NodeGpu, cpu_list
+from clusterlab.binding.exec.scene import Cpus, NodeGpu
+from clusterlab.core.order import number_list
 from clusterlab.launch.identity import RankIdentity
 
 
@@ -49,8 +50,10 @@ def choose_cores(
     own = len(cpus.mine) < cpus.here and len(cpus.mine) * local <= cpus.here
     if own:
         far = domain is not None and domain in cpus.domains and not near
-        said = f"CPUs {cpu_list(cpus.mine)} are all outside NUMA domain {domain}, where its GPU is"
-        why = f"CPUs {cpu_list(cpus.mine)} as the launcher gave them"
+        said = (
+            f"CPUs {number_list(cpus.mine)} are all outside NUMA domain {domain}, where its GPU is"
+        )
+        why = f"CPUs {number_list(cpus.mine)} as the launcher gave them"
         return CoreChoice(None, len(cores), why, said if far else None)
     shared = max(1, len(cores) // local)
     if domain is None or domain not in cpus.domains:
@@ -59,9 +62,7 @@ def choose_cores(
         )
         return CoreChoice(None, shared, f"CPUs as given: {what}", what)
     if not near:
-        said = (
-            f"none of its CPUs {cpu_list(cpus.mine)} is in NUMA domain {domain}, where its GPU is"
-        )
+        said = f"none of its CPUs {number_list(cpus.mine)} is in NUMA domain {domain}, where its GPU is"
         return CoreChoice(None, shared, f"CPUs as given: {said}", said)
     sharers = sharers_of(identity, choice, gpus)
     near_cores = physical_cores(near, cpus.siblings)

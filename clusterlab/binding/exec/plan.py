@@ -10,8 +10,9 @@ from clusterlab.binding.exec.cores import CoreChoice, choose_cores
 from clusterlab.binding.exec.gpu import GpuChoice, choose_gpu, device_order, unless_narrowed
 from clusterlab.binding.exec.machine import KERNEL, Roots, read_cpus, read_near_nics, read_node_gpus
 from clusterlab.binding.exec.nic import NicChoice, choose_nics
-from clusterlab.binding.exec.scene import NodeGpu, cpu_list
+from clusterlab.binding.exec.scene import NodeGpu
 from clusterlab.core.errors import UsageError
+from clusterlab.core.order import number_list
 from clusterlab.launch.claims import in_slurm_task, said
 from clusterlab.launch.identity import RankIdentity, explain_identity, single_identity
 
@@ -73,7 +74,7 @@ class Plan(NamedTuple):
             },
             "tag": self.tag,
             "set": dict(self.environment),
-            "cpus": None if self.cpus is None else cpu_list(self.cpus),
+            "cpus": None if self.cpus is None else number_list(self.cpus),
             "reasons": dict(self.reasons),
             "unfulfilled": list(self.unfulfilled),
         }
@@ -82,7 +83,7 @@ class Plan(NamedTuple):
         """For people: what is set, as a shell would set it, then why."""
         shown = [f"export {name}={_quoted(value)}" for name, value in self.environment.items()]
         if self.cpus is not None:
-            shown.append(f"taskset -c {cpu_list(self.cpus)}")
+            shown.append(f"taskset -c {number_list(self.cpus)}")
         return [*(shown or ["nothing is set"]), *(f"# {k}: {v}" for k, v in self.reasons.items())]
 
 

@@ -52,14 +52,3 @@ class NearNic(NamedTuple):
     ports: tuple[int, ...]
     distance: str | None
     near: bool
-
-
-def cpu_list(cpus: tuple[int, ...]) -> str:
-    """``0-3,8``, as the kernel writes it."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

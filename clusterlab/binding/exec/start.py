@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clusterlab.binding.exec.command import become, run_tagged
 from clusterlab.binding.exec.plan import Plan, Wanted, make_plan
 from clusterlab.binding.exec.pump import complain
-from clusterlab.binding.exec.scene import cpu_list
+from clusterlab.core.order import number_list
 
 TAGS = {"both": (1, 2), "stdout": (1,), "stderr": (2,), "none": ()}
 """Which streams are tagged."""
@@ -40,5 +40,5 @@ def _bind(plan: Plan) -> list[str]:
     try:
         os.sched_setaffinity(0, plan.cpus)
     except OSError as error:  # the cgroup's set has changed since it was read
-        return [f"clusterlab exec: not bound: CPUs {cpu_list(plan.cpus)}: {error.strerror}"]
+        return [f"clusterlab exec: not bound: CPUs {number_list(plan.cpus)}: {error.strerror}"]
     return []

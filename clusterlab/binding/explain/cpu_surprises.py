@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from clusterlab.binding.explain.predict import Cluster, Prediction, Task
 from clusterlab.binding.explain.profile import NodeProfile
 from clusterlab.binding.explain.surprise import Change, Cure, Surprise, cures_on, on_nodes
-from clusterlab.binding.records import cpu_list
+from clusterlab.core.order import number_list
 
 
 def cpu_surprises(found: Prediction, cluster: Cluster) -> Iterator[Surprise]:
@@ -42,7 +42,7 @@ def _crowded(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Iter
         if count >= len(mine):
             continue
         word = "CPU" if count == 1 else "CPUs"
-        who = cpu_list({task.localid for task in mine})
+        who = number_list({task.localid for task in mine})
         cures: list[Cure] = []
         if found.steps[step].cpu_bind.mode is not None:
             cures += cures_on(found, step, {"cpu-bind": None}, "leave --cpu-bind out")
@@ -70,7 +70,7 @@ def _few(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Iterator
         cures = [cure for count in counts for cure in _more_cpus(found, task.step, count)]
         text = (
             f"one task with {len(task.gpus)} GPUs has {cpus} CPU{'s' if cpus > 1 else ''} "
-            f"({cpu_list(set(_cpus(task)))}) for what it starts for each GPU"
+            f"({number_list(set(_cpus(task)))}) for what it starts for each GPU"
         )
         yield Surprise("few_cpus", text, frozenset([_key(task)]), tuple(cures))
 
@@ -84,7 +84,7 @@ def _far(found: Prediction, tasks: list[Task], profile: NodeProfile) -> Iterator
     ]
     if far:
         word = "tasks" if len(far) > 1 else "task"
-        who = cpu_list({task.localid for task in far})
+        who = number_list({task.localid for task in far})
         text = (
             f"local {word} {who} run{'' if len(far) > 1 else 's'} on CPUs far from the GPU "
             "(another socket)"
@@ -109,7 +109,7 @@ def _far_by_local_id(
     ]
     if far:
         one = len(far) == 1
-        who = cpu_list({task.localid for task in far})
+        who = number_list({task.localid for task in far})
         text = (
             f"local task{'' if one else 's'} {who} run{'s' if one else ''} on CPUs far from the GPU "
             f"(another socket) if {'it takes' if one else 'each takes'} the GPU of its local id"
@@ -160,6 +160,6 @@ def _lost_cpus_per_task(found: Prediction, cluster: Cluster) -> Iterator[Surpris
         )
         text = (
             f"srun of {cluster.rules.version} does not take -c {job.cpus_per_task} from "
-            f"{job.command} (step {cpu_list(set(lost))})"
+            f"{job.command} (step {number_list(set(lost))})"
         )
         yield Surprise("lost_cpus_per_task", text, frozenset(lost), (cure,))

@@ -8,8 +8,8 @@ from itertools import groupby
 from clusterlab.binding.explain.cpu_surprises import cpu_surprises
 from clusterlab.binding.explain.predict import Cluster, Prediction, Task
 from clusterlab.binding.explain.surprise import Change, Cure, Surprise, cures_on, on_nodes
-from clusterlab.binding.records import cpu_list
 from clusterlab.core.digits import saturated
+from clusterlab.core.order import number_list
 from clusterlab.formats.hostlist import compress_hostlist
 
 
@@ -77,7 +77,7 @@ def _by_node(found: Prediction) -> Placed:
 
 def _numbers(word: str, numbers: Iterable[int]) -> str:
     ordered = sorted(numbers)
-    return f"{word}{'s' if len(ordered) > 1 else ''} {cpu_list(set(ordered))}"
+    return f"{word}{'s' if len(ordered) > 1 else ''} {number_list(set(ordered))}"
 
 
 def _held(found: Prediction) -> str:

@@ -2,7 +2,6 @@
 
 from clusterlab.binding.records.files import (
     BUNDLE_FILE,
-    cpu_list,
     join_records,
     load_record,
     record_to_json,
@@ -30,7 +29,6 @@ __all__ = [
     "NodeRecord",
     "RankRecord",
     "Slurm",
-    "cpu_list",
     "join_records",
     "load_record",
     "read_record",

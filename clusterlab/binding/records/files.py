@@ -15,6 +15,7 @@ from typing import Any
 from clusterlab.binding.records.model import JoinedRecord, NodeRecord, RankRecord
 from clusterlab.binding.records.reading import contradictions, read_record
 from clusterlab.core.errors import StorageError, UsageError
+from clusterlab.core.order import number_list
 from clusterlab.formats.strict_yaml import MAX_BYTES, read_yaml
 
 BUNDLE_FILE = "record.json"
@@ -207,7 +208,7 @@ def _node_json(node: NodeRecord) -> dict[str, Any]:
     for name in ("gpus", "nics", "mig"):
         if name in data:
             data[name] = [_known(item) for item in data[name]]
-    data["numa"] = {str(k): cpu_list(v) for k, v in node.numa.items()}
+    data["numa"] = {str(k): number_list(v) for k, v in node.numa.items()}
     return data
 
 
@@ -217,20 +218,9 @@ def _rank_json(rank: RankRecord) -> dict[str, Any]:
     kept = ("visible", "openable", "allocated", "used", "env")
     data = _known(plain) | {k: plain[k] for k in kept if plain[k] is not None}
     if rank.cpus is not None:
-        data["cpus"] = cpu_list(rank.cpus)
+        data["cpus"] = number_list(rank.cpus)
     if rank.ephemeral_ports is not None:
         data["ephemeral_ports"] = "{}-{}".format(*rank.ephemeral_ports)
     if rank.container is not None:
         data["container"] = _known(plain["container"])
     return data
-
-
-def cpu_list(cpus: frozenset[int] | set[int]) -> str:
-    """``0-13,28``."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

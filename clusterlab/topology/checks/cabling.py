@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.order import natural
 from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.topology.checks.evidence import at_port
 from clusterlab.topology.checks.link_rates import degraded_links
@@ -25,7 +26,6 @@ from clusterlab.topology.checks.stray_cables import (
 from clusterlab.topology.checks.switch_rates import slow_switches
 from clusterlab.topology.checks.uplinks import uplinks
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import natural
 from clusterlab.topology.parts import Device
 from clusterlab.topology.rails.classes import Attachment, storage_nics
 from clusterlab.topology.rails.infer import Rails, Stray, infer_rails

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from clusterlab.core.order import natural
 from clusterlab.formats.hostlist import compress_hostlist
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import natural
 
 MOST_LINES = 10
 MOST_LINKS = 100

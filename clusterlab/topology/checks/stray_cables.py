@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.order import natural
 from clusterlab.topology.checks.evidence import MOST_LINKS, at_port, bounded
 from clusterlab.topology.checks.rail_names import rail_said
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import natural
 from clusterlab.topology.rails.infer import infer_rails
 
 _FEW = 0.1

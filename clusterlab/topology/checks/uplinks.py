@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.order import natural
 from clusterlab.topology.checks.evidence import MOST_LINKS, port_numbers
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import natural
 from clusterlab.topology.parts import DeviceKind
 
 _STEPS: tuple[tuple[DeviceKind, DeviceKind], ...] = (("leaf", "spine"), ("spine", "core"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from clusterlab.core.order import natural
+
 _MOST_BYTES = 64 << 10
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,8}|[0-9]{1,18})")
 
@@ -42,11 +44,3 @@ def real_path(file: Path) -> Path | None:
 def entries(folder: Path, pattern: str = "*") -> list[Path]:
     """The folder's entries that match, counted as people do (``mlx5_2`` before ``mlx5_10``)."""
     return sorted(folder.glob(pattern), key=lambda path: natural(path.name))
-
-
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A key that sorts the numbers in names as numbers."""
-    return tuple(
-        (0, int(part)) if part.isascii() and part.isdigit() else (1, part)
-        for part in re.split(r"([0-9]{1,18})", name)
-    )

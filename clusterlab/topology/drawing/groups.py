@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from clusterlab.core.order import natural
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import natural
 from clusterlab.topology.host_groups import is_host_group
 from clusterlab.topology.parts import Device
 from clusterlab.topology.shapes import host_shapes

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterlab.core.order import natural
 from clusterlab.topology.drawing.bundles import bundles, links_of, tier_links, usual_text
 from clusterlab.topology.drawing.groups import Unit
 from clusterlab.topology.drawing.marks import (
@@ -38,7 +39,7 @@ from clusterlab.topology.drawing.tiers import (
 from clusterlab.topology.drawing.wiring_faults import wiring_faults
 from clusterlab.topology.drawing.words import common_prefix, plural
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.failures.faults import find_faults, natural
+from clusterlab.topology.failures.faults import find_faults
 from clusterlab.topology.host_groups import is_host_group
 from clusterlab.topology.parts import Device, DeviceKind
 from clusterlab.topology.shapes import host_shapes

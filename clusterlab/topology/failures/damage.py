@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clusterlab.core.order import natural
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.connected import reach
 from clusterlab.topology.failures.detours import Detour, detours
-from clusterlab.topology.failures.faults import Connection, find_faults, natural
+from clusterlab.topology.failures.faults import Connection, find_faults
 from clusterlab.topology.parts import SWITCH_KINDS
 
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from clusterlab.core.order import natural
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 from clusterlab.topology.repeated import Repeated
@@ -132,18 +133,6 @@ def _tier(device: Device) -> int:
     if device.kind in SWITCH_KINDS:
         return 1 + SWITCH_KINDS.index(device.kind)
     return 0
-
-
-def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """A sort key with numbers as numbers: n2 before n10."""
-    parts: list[tuple[int, str]] = []
-    word = ""
-    for character in [*name, ""]:
-        if word and (not character or character.isdecimal() != word[-1].isdecimal()):
-            parts.append((int(word), "") if word.isdecimal() else (-1, word))
-            word = ""
-        word += character
-    return tuple(parts)
 
 
 def connections_between(fabric: Fabric, a: str, b: str) -> list[Connection]:

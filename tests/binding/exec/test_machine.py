@@ -9,7 +9,7 @@ import pytest
 
 from clusterlab.binding.exec.machine import Roots, parse_cpus, read_cpus, read_node_gpus
 from clusterlab.binding.exec.plan import Wanted, make_plan
-from clusterlab.binding.exec.scene import cpu_list
+from clusterlab.core.order import number_list
 
 EVERYTHING = Wanted(frozenset({"gpu", "cpu", "nic"}), asked=True)
 STEP = {
@@ -121,7 +121,7 @@ def test_a_list_of_cpus_that_is_none_is_empty(text: str) -> None:
 
 def test_lists_of_cpus_survive_the_round_trip() -> None:
     assert parse_cpus("0-3,8,10-11") == (0, 1, 2, 3, 8, 10, 11)
-    assert cpu_list(parse_cpus("0-3,8,10-11")) == "0-3,8,10-11"
+    assert number_list(parse_cpus("0-3,8,10-11")) == "0-3,8,10-11"
 
 
 def test_slurms_count_of_cpus_goes_before_the_cgroups(roots: Roots) -> None:
@@ -133,7 +133,7 @@ def test_slurms_count_of_cpus_goes_before_the_cgroups(roots: Roots) -> None:
 
 def test_a_plan_binds_gpu_cores_and_nic_of_one_side(roots: Roots) -> None:
     mine = sorted(os.sched_getaffinity(0))
-    write(Path(roots.sys, "devices/system/node/node1/cpulist"), cpu_list(tuple(mine)))
+    write(Path(roots.sys, "devices/system/node/node1/cpulist"), number_list(tuple(mine)))
     environ = {**STEP, "SLURM_CPUS_ON_NODE": str(len(mine))}
     plan = make_plan(environ, EVERYTHING, roots)
     assert plan.tag == "rank 1 n0 gpu 0000:9b:00.0"
