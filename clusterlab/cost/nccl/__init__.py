@@ -1,0 +1,1 @@
+"""What NCCL does: its constants by version, its graphs, its choice."""
