@@ -40,6 +40,11 @@ Role = Literal["compute", "storage", "management", "aggregation"]
 
 ROLES: tuple[str, ...] = get_args(Role)
 
+Transport = Literal["ib", "roce", "gib", "efa", "tcpx", "tcpxo", "slingshot", "tcp"]
+"""What a NIC's network plugin speaks; where a NIC says nothing, its cables' link class decides."""
+
+TRANSPORTS: tuple[str, ...] = get_args(Transport)
+
 MAX_MULTIPLICITY = 100_000
 """Parallel links between two devices: more is a slip of the pen."""
 
@@ -57,7 +62,7 @@ class Device:
     the bus id as written (``0000:1b:00.0``), ``guid`` a NIC's or switch's node GUID or a GPU's UUID,
     ``interface`` the name its host knows it by (``mlx5_0``), ``cage`` the connector it shares with
     others (``osfp4``: what fails together), ``listed_as`` what the network's listing calls it where that
-    is another name (``HCA-5``). None: unknown.
+    is another name (``HCA-5``), ``transport`` what a NIC speaks (``efa``). None: unknown.
     """
 
     name: str
@@ -77,6 +82,7 @@ class Device:
     interface: str | None = None
     cage: str | None = None
     listed_as: str | None = None
+    transport: Transport | None = None
 
 
 @dataclass(frozen=True, slots=True)

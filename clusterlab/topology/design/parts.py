@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import cast
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
@@ -14,9 +15,11 @@ from clusterlab.topology.parts import (
     DEVICE_KINDS,
     LINK_CLASSES,
     ROLES,
+    TRANSPORTS,
     Device,
     Link,
     LinkClass,
+    Transport,
     check_figures,
 )
 
@@ -45,6 +48,7 @@ _DEVICE_KEYS = (
     "interface",
     "cage",
     "listed_as",
+    "transport",
 )
 _LINK_KEYS = (
     "class",
@@ -138,6 +142,23 @@ def device_groups(
     return list(found.values())
 
 
+def _transport(document: Document, path: Path, kind: str) -> Transport | None:
+    """What a NIC speaks; refused on other devices."""
+    said = text(document, (*path, "transport"), default="")
+    if not said:
+        return None
+    where = document.where(*path, "transport")
+    if kind != "nic":
+        raise UsageError(
+            f"a transport on a {kind}",
+            where=where,
+            expected="transport only on devices of kind nic",
+        )
+    if said not in TRANSPORTS:
+        raise unknown("transport", said, TRANSPORTS, where=where)
+    return cast(Transport, said)
+
+
 def _device_group(document: Document, path: Path, host: str | None) -> list[Device]:
     mapping(document, path, _DEVICE_KEYS)
     name = text(document, (*path, "name"))
@@ -154,6 +175,7 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
     role = text(document, (*path, "role"), default="")
     if role and role not in ROLES:
         raise unknown("role", role, ROLES, where=document.where(*path, "role"))
+    transport = _transport(document, path, kind)
     host = text(document, (*path, "host"), default="") or host
 
     def words(field: str, i: int) -> str | None:
@@ -179,6 +201,7 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
             interface=words("interface", i),
             cage=words("cage", i),
             listed_as=words("listed_as", i),
+            transport=transport,
         )
         for i in range(count)
     ]

@@ -252,6 +252,7 @@ def _nics(
                 role=d.role or known.role,
                 interface=known.interface or d.interface,
                 cage=known.cage,
+                transport=d.transport or known.transport,
                 listed_as=_listed_as(d, known),
             )
         )

@@ -7,13 +7,13 @@ count as the CPU (NUMA domain) they belong to; its GPU and DEV nodes are one her
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import Link
+from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.nics import leading_out
 
 
@@ -76,7 +76,8 @@ DISCONNECTED = HostPath(PathType.DIS, 0.0, ())
 class HostGraph:
     """Nodes with their kind, edges and host. ``node_of`` leads from a device to the node it is part of.
 
-    ``leading_out`` are the NICs that lead into the network, ``net_bw`` what their live cables carry.
+    ``leading_out`` are the NICs that lead into the network, ``net_bw`` what their live cables carry,
+    ``gpu_number`` NVML's index of each GPU on its host.
     """
 
     kind: dict[str, str]
@@ -85,6 +86,7 @@ class HostGraph:
     edges: dict[str, list[Edge]]
     net_bw: dict[str, float] = field(default_factory=dict)
     leading_out: frozenset[str] = frozenset()
+    gpu_number: dict[str, int] = field(default_factory=dict)
     memo: dict[object, Any] = field(default_factory=dict)
     _to: dict[str, dict[str, HostPath]] = field(default_factory=dict)
 
@@ -104,28 +106,18 @@ class HostGraph:
             self._to[base] = _paths_to(self, base)
         return self._to[base].get(src, DISCONNECTED)
 
-    @cached_property
-    def gpu_number(self) -> dict[str, int]:
-        """NVML's index of each GPU on its host."""
-        seen: dict[str | None, int] = {}
-        numbers = {}
-        for gpu in self.of_kind("gpu"):
-            host = self.host[gpu]
-            numbers[gpu] = seen[host] = seen.get(host, -1) + 1
-        return numbers
-
 
 def host_graph(fabric: Fabric, host: str) -> HostGraph:
     """The graph of ``host`` and of all hosts whose GPUs share its NVSwitches. Kept in the fabric's memo."""
     known: dict[str, HostGraph] = fabric.memo.setdefault(("routing", "hosts"), {})
     if host not in known:
-        graph = _build(fabric, _domain(fabric, host))
+        graph = graph_of(fabric, domain(fabric, host))
         hosts = {host, *(h for h in graph.host.values() if h is not None)}
         known.update(dict.fromkeys(hosts, graph))
     return known[host]
 
 
-def _domain(fabric: Fabric, host: str) -> list[str]:
+def domain(fabric: Fabric, host: str) -> list[str]:
     """Devices of the hosts that NVLink joins to ``host``, and the NVSwitches between them."""
     found = dict.fromkeys(d.name for d in fabric.on_host(host))
     hosts, queue = {host}, list(found)
@@ -144,8 +136,21 @@ def _domain(fabric: Fabric, host: str) -> list[str]:
     return list(found)
 
 
-def _build(fabric: Fabric, names: list[str]) -> HostGraph:
+def graph_of(
+    fabric: Fabric,
+    names: Sequence[str],
+    *,
+    without: Collection[str] = (),
+    rate: Callable[[Link], float | None] = lambda link: link.capacity_GBps,
+    net_rate: Callable[[Link], float | None] = lambda link: link.capacity_GBps,
+) -> HostGraph:
+    """The graph of the devices in ``names`` but those in ``without``, which keep their GPU numbers.
+
+    ``rate`` gives what a link inside a host carries in GB/s, ``net_rate`` a NIC's cable; None: unknown.
+    """
     devices = {n: d for n in names if (d := fabric.device(n)).kind in _KINDS}
+    numbers = _gpu_numbers(devices.values())
+    devices = {n: d for n, d in devices.items() if n not in without}
     inside = [
         link
         for n in devices
@@ -162,12 +167,23 @@ def _build(fabric: Fabric, names: list[str]) -> HostGraph:
         bridge = devices[name].kind == "host_bridge"
         kind.setdefault(node, "cpu" if bridge else devices[name].kind)
         host.setdefault(node, devices[name].host)
-    graph = HostGraph(kind, host, node_of, _edges(inside, node_of, kind))
+    graph = HostGraph(kind, host, node_of, _edges(inside, node_of, kind, rate))
+    graph.gpu_number = {n: i for n, i in numbers.items() if n in kind}
     for nic in graph.of_kind("nic"):
-        graph.net_bw[nic] = _net_bw(fabric, nic)
+        graph.net_bw[nic] = _net_bw(fabric, nic, net_rate)
     hosts = {h for h in host.values() if h is not None}
     graph.leading_out = frozenset(nic for h in hosts for nic in leading_out(fabric, h))
     return graph
+
+
+def _gpu_numbers(devices: Iterable[Device]) -> dict[str, int]:
+    """NVML's index of each GPU on its host."""
+    seen: dict[str | None, int] = {}
+    numbers = {}
+    for device in devices:
+        if device.kind == "gpu":
+            numbers[device.name] = seen[device.host] = seen.get(device.host, -1) + 1
+    return numbers
 
 
 def _merged(kind: dict[str, str], links: list[Link]) -> dict[str, str]:
@@ -197,7 +213,10 @@ def _merged(kind: dict[str, str], links: list[Link]) -> dict[str, str]:
 
 
 def _edges(
-    links: list[Link], node_of: dict[str, str], kind: dict[str, str]
+    links: list[Link],
+    node_of: dict[str, str],
+    kind: dict[str, str],
+    rate_of: Callable[[Link], float | None],
 ) -> dict[str, list[Edge]]:
     """Parallel links added up, the widest first (ncclTopoConnectNodes). One unknown makes all unknown."""
     total: dict[tuple[str, str, PathType], float] = {}
@@ -207,7 +226,7 @@ def _edges(
             # NCCL's link between CPUs is SYS whatever it is made of (ncclTopoConnectCpus).
             between_cpus = kind[src] == kind[dst] == "cpu"
             key = (src, dst, PathType.SYS if between_cpus else _LINKS[link.link_class])
-            rate = link.capacity_GBps or 0.0
+            rate = rate_of(link) or 0.0
             before = total.get(key)
             total[key] = 0.0 if rate == 0 or before == 0 else (before or 0.0) + rate
     edges: dict[str, list[Edge]] = {}
@@ -216,14 +235,14 @@ def _edges(
     return {src: sorted(found, key=lambda e: -e.bw) for src, found in edges.items()}
 
 
-def _net_bw(fabric: Fabric, nic: str) -> float:
+def _net_bw(fabric: Fabric, nic: str, rate: Callable[[Link], float | None]) -> float:
     """What a NIC's live cables carry together; inf where none is known (PCIe decides alone)."""
     rates = [
-        link.capacity_GBps
+        rate(link)
         for link in fabric.links_from(nic)
         if link.link_class in ("ib", "ethernet", "network") and link.health > 0
     ]
-    known = [rate for rate in rates if rate is not None]
+    known = [r for r in rates if r is not None]
     return sum(known) if known and len(known) == len(rates) else float("inf")
 
 

@@ -25,6 +25,22 @@ from clusterlab.topology.routing.host_graph import (
 
 
 @dataclass(frozen=True, slots=True)
+class Levels:
+    """How far NCCL goes without the CPU: ``p2p`` the farthest path by which GPUs access each other
+    (NCCL_P2P_LEVEL), ``gpu_direct`` by which NICs access GPUs (NCCL_NET_GDR_LEVEL; LOC: not at all),
+    ``pxn`` whether a GPU sends through another's NIC (NCCL_PXN_DISABLE).
+    """
+
+    p2p: PathType = PathType.PXB
+    gpu_direct: PathType = PathType.P2C
+    pxn: bool = True
+
+
+DEFAULT_LEVELS = Levels()
+_NO_GPU_DIRECT = Levels(gpu_direct=PathType.LOC)
+
+
+@dataclass(frozen=True, slots=True)
 class TypedPath:
     """``GBps`` is the least on the path per direction; None: unknown, or no link at all (LOC, DIS).
 
@@ -61,7 +77,8 @@ def host_path(fabric: Fabric, src: str, dst: str, *, gpu_direct: bool = True) ->
     graph = host_graph(fabric, home)
     if src not in graph.node_of or dst not in graph.node_of:
         return TypedPath(PathType.DIS, None, ())
-    return _typed(graph, _path(graph, graph.node_of[src], graph.node_of[dst], gpu_direct))
+    levels = DEFAULT_LEVELS if gpu_direct else _NO_GPU_DIRECT
+    return _typed(graph, path_between(graph, graph.node_of[src], graph.node_of[dst], levels))
 
 
 def nic_of(fabric: Fabric, gpu: str, *, channel: int = 0) -> str | None:
@@ -90,41 +107,48 @@ def _typed(graph: HostGraph, path: HostPath) -> TypedPath:
     )
 
 
-def _path(graph: HostGraph, src: str, dst: str, gpu_direct: bool) -> HostPath:
+def path_between(
+    graph: HostGraph, src: str, dst: str, levels: Levels = DEFAULT_LEVELS
+) -> HostPath:
+    """The path between two nodes after what NCCL does about P2P, PXN and GPU Direct."""
     kinds = (graph.kind[src], graph.kind[dst])
     if kinds == ("gpu", "gpu"):
         path = graph.path(src, dst)
-        return _through_cpu(graph, src, dst, near=dst) if path.type > PathType.PXB else path
+        return _through_cpu(graph, src, dst, near=dst) if path.type > levels.p2p else path
     if kinds == ("gpu", "nic"):
         host = graph.host[src]
         if host != graph.host[dst] or host is None:
             return DISCONNECTED
-        return _to_nics(graph, host, gpu_direct)[src][dst]
+        return _to_nics(graph, host, levels)[src][dst]
     if kinds == ("nic", "gpu"):
         path = _with_p2c(graph, dst, src, graph.path(src, dst))
-        diverted = not gpu_direct and path.type < PathType.PHB
-        return _through_cpu(graph, src, dst, near=dst) if diverted else path
+        return _through_cpu(graph, src, dst, near=dst) if _diverted(path, levels) else path
     return graph.path(src, dst)
 
 
-def _to_nics(graph: HostGraph, host: str, gpu_direct: bool) -> dict[str, dict[str, HostPath]]:
+def _diverted(path: HostPath, levels: Levels) -> bool:
+    """Whether traffic between a GPU and a NIC goes by the CPU, as GPU Direct does not reach so far."""
+    return levels.gpu_direct < path.type < PathType.PHB
+
+
+def _to_nics(graph: HostGraph, host: str, levels: Levels) -> dict[str, dict[str, HostPath]]:
     """The paths of every GPU of a host to every NIC of it, in NCCL's order of settling them."""
-    key = ("to_nics", host, gpu_direct)
+    key = ("to_nics", host, levels)
     if key not in graph.memo:
-        graph.memo[key] = _settled(graph, host, gpu_direct)
+        graph.memo[key] = _settled(graph, host, levels)
     paths: dict[str, dict[str, HostPath]] = graph.memo[key]
     return paths
 
 
-def _settled(graph: HostGraph, host: str, gpu_direct: bool) -> dict[str, dict[str, HostPath]]:
+def _settled(graph: HostGraph, host: str, levels: Levels) -> dict[str, dict[str, HostPath]]:
     gpus, nics = graph.of_kind("gpu", host), graph.of_kind("nic", host)
     paths = {g: {n: graph.path(g, n) for n in nics} for g in gpus}
     paths = {g: {n: _with_p2c(graph, g, n, p) for n, p in to.items()} for g, to in paths.items()}
     for nic in nics:
         for gpu in gpus:
-            if gpu_direct:
-                paths[gpu][nic] = _with_pxn(graph, gpu, nic, paths)
-            elif paths[gpu][nic].type < PathType.PHB:
+            if levels.pxn:
+                paths[gpu][nic] = _with_pxn(graph, gpu, nic, paths, levels)
+            if paths[gpu][nic].type is not PathType.PXN and _diverted(paths[gpu][nic], levels):
                 paths[gpu][nic] = _through_cpu(graph, gpu, nic, near=gpu)
     return paths
 
@@ -144,7 +168,11 @@ def _with_p2c(graph: HostGraph, gpu: str, nic: str, path: HostPath) -> HostPath:
 
 
 def _with_pxn(
-    graph: HostGraph, gpu: str, nic: str, paths: dict[str, dict[str, HostPath]]
+    graph: HostGraph,
+    gpu: str,
+    nic: str,
+    paths: dict[str, dict[str, HostPath]],
+    levels: Levels,
 ) -> HostPath:
     """The path through the NIC's own GPU where NCCL prefers that; else the path as it is."""
     own = paths[gpu][nic]
@@ -155,7 +183,7 @@ def _with_pxn(
     if peer is None or peer == gpu:
         return own
     there, over = paths[peer][nic], graph.path(gpu, peer)
-    near = there.type <= PathType.P2C and over.type <= PathType.NVL
+    near = there.type <= min(PathType.P2C, levels.gpu_direct) and over.type <= PathType.NVL
     if near and (there.bw > own.bw or own.type > PathType.PXN):
         return HostPath(PathType.PXN, min(over.bw, there.bw), (*over.nodes, *there.nodes[1:]))
     return own

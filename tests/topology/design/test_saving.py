@@ -12,7 +12,14 @@ from clusterlab.core.errors import UsageError
 from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric
 from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import DEVICE_KINDS, LINK_CLASSES, ROLES, Device, Link
+from clusterlab.topology.parts import (
+    DEVICE_KINDS,
+    LINK_CLASSES,
+    ROLES,
+    TRANSPORTS,
+    Device,
+    Link,
+)
 
 NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
 FIGURE = st.none() | st.floats(0.001, 1e4)
@@ -25,29 +32,33 @@ def port_numbers(cables: int) -> st.SearchStrategy[tuple[int, ...]]:
     return st.just(()) | each
 
 
+def _device(draw: st.DrawFn, name: str) -> Device:
+    kind = draw(st.sampled_from(DEVICE_KINDS))
+    spoken = st.none() | st.sampled_from(TRANSPORTS)
+    return Device(
+        name,
+        kind,  # type: ignore[arg-type]
+        host=draw(st.none() | st.sampled_from(["n0", "a b"])),
+        model=draw(st.none() | NAMES),
+        numa=draw(SMALL),
+        rail=draw(SMALL),
+        cores=draw(SMALL),
+        memory_bytes=draw(st.none() | st.integers(1, 1 << 41)),
+        in_network=draw(st.booleans()),
+        role=draw(st.none() | st.sampled_from(ROLES)),  # type: ignore[arg-type]
+        ports=draw(SMALL),
+        pci=draw(st.none() | NAMES),
+        guid=draw(st.none() | NAMES),
+        cage=draw(st.none() | NAMES),
+        listed_as=draw(st.none() | NAMES),
+        transport=draw(spoken) if kind == "nic" else None,  # type: ignore[arg-type]
+    )
+
+
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
     names = draw(st.lists(NAMES, min_size=2, max_size=6, unique=True))
-    devices = [
-        Device(
-            name,
-            draw(st.sampled_from(DEVICE_KINDS)),  # type: ignore[arg-type]
-            host=draw(st.none() | st.sampled_from(["n0", "a b"])),
-            model=draw(st.none() | NAMES),
-            numa=draw(SMALL),
-            rail=draw(SMALL),
-            cores=draw(SMALL),
-            memory_bytes=draw(st.none() | st.integers(1, 1 << 41)),
-            in_network=draw(st.booleans()),
-            role=draw(st.none() | st.sampled_from(ROLES)),  # type: ignore[arg-type]
-            ports=draw(SMALL),
-            pci=draw(st.none() | NAMES),
-            guid=draw(st.none() | NAMES),
-            cage=draw(st.none() | NAMES),
-            listed_as=draw(st.none() | NAMES),
-        )
-        for name in names
-    ]
+    devices = [_device(draw, name) for name in names]
     ends = draw(st.lists(st.permutations(names).map(lambda p: (p[0], p[1])), max_size=8))
     links = []
     for a, b in ends:

@@ -1,0 +1,295 @@
+"""The communicator that NCCL would make of a fabric and a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.placement import RankPlacement
+from clusterlab.cost.nccl.communicator import Communicator, CpuVendor, Graph, Network
+from clusterlab.cost.nccl.graphs.chips import Chip, chip, cpu_vendor
+from clusterlab.cost.nccl.graphs.mesh import mesh_graphs
+from clusterlab.cost.nccl.graphs.nodes import Node, kinds, nodes_of
+from clusterlab.cost.nccl.graphs.search import find_graph
+from clusterlab.cost.nccl.graphs.system import System
+from clusterlab.cost.nccl.graphs.systems import Machine, system_of
+from clusterlab.cost.nccl.overrides import GraphOverrides
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
+from clusterlab.topology.routing.host_graph import PathType
+from clusterlab.topology.routing.nics import leading_out, links_out
+from clusterlab.topology.routing.path_types import Levels
+
+NEWEST = "2.30.7"
+
+
+def communicator(
+    fabric: Fabric,
+    ranks: Sequence[RankPlacement],
+    devices: Sequence[str],
+    *,
+    version: str = NEWEST,
+    overrides: GraphOverrides | None = None,
+) -> Communicator:
+    """What NCCL ``version`` knows of ``ranks`` on ``devices`` (the GPU of each); kept by the fabric.
+
+    Raises UsageError where a rank has no GPU of its own, or no NIC leads from one node to the others.
+    """
+    asked = overrides or GraphOverrides()
+    key = ("nccl communicator", tuple(devices), version, asked)
+    if key not in fabric.memo:
+        _check(fabric, ranks, devices)
+        fabric.memo[key] = _communicator(fabric, devices, version, asked)
+    found: Communicator = fabric.memo[key]
+    return found
+
+
+def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str]) -> None:
+    if not devices:
+        raise UsageError("no ranks", where=f"fabric {fabric.name}", expected="at least one")
+    where = f"fabric {fabric.name}"
+    taken: dict[str, int] = {}
+    for rank, device in zip(ranks, devices, strict=True):
+        found = fabric.device(device)
+        if found.kind != "gpu":
+            raise UsageError(
+                f"rank {rank.rank} is on {device}, no GPU",
+                where=where,
+                expected="backend nccl on GPUs",
+                fix="use --backend gloo, or a fabric with GPUs",
+            )
+        if device in taken:
+            raise UsageError(
+                f"ranks {taken[device]} and {rank.rank} are both on {device}",
+                where=where,
+                expected="a GPU for each rank (NCCL refuses two ranks on one)",
+            )
+        taken[device] = rank.rank
+
+
+def _communicator(
+    fabric: Fabric, devices: Sequence[str], version: str, asked: GraphOverrides
+) -> Communicator:
+    nodes = nodes_of(fabric, devices, mnnvl=asked.mnnvl)
+    different = kinds(fabric, nodes)
+    chips = [_chip(fabric, node) for node in different]
+    least = min(chips, key=lambda c: c.capability or 0)
+    cpu = _cpu(fabric, different, least)
+    inter = len(nodes) > 1
+    transport = _transport(fabric, different, asked) if inter else None
+    machine = Machine(least, cpu, transport or "", _levels(fabric, different, cpu, transport, asked), inter)
+    systems = [system_of(fabric, node, machine) for node in different]
+    if inter:
+        _check_ways_out(fabric, different, systems)
+    found = [
+        _graphs(system, least, version, asked, collnet=inter and _collnet(fabric, transport))
+        for system in systems
+    ]
+    graphs = least_of(found)
+    hosts = sum(len(node.hosts) for node in nodes)
+    first = systems[0]
+    return Communicator(
+        ranks=len(devices),
+        nodes=len(nodes),
+        ranks_per_node=max(len(node.gpus) for node in nodes),
+        compute_capability=least.capability,
+        gpu=least.name,
+        graphs=graphs,
+        intra=_intra(systems),
+        cpu=cpu,
+        cpu_arch="arm64" if cpu == "arm" else "ppc64" if cpu == "power" else "x86_64",
+        nvswitch=all(s.switched for s in systems),
+        nvls="nvls" in graphs,
+        collnet="collnet_chain" in graphs or "collnet_direct" in graphs,
+        host_memory=any(_by_host_memory(s) for s in systems),
+        heads=min(_heads(s) for s in systems),
+        hosts=hosts,
+        network=_network(first, transport) if transport else None,
+        library=least.library,
+        version=version,
+    )
+
+
+def _chip(fabric: Fabric, node: Node) -> Chip:
+    """The chip of the node's first GPU of each model; of several the least capable."""
+    found = []
+    seen: set[str | None] = set()
+    for gpu in node.gpus:
+        model = fabric.device(gpu).model
+        if model in seen:
+            continue
+        seen.add(model)
+        links = [k.GBps for k in fabric.links_from(gpu) if k.link_class == "nvlink" and k.GBps]
+        found.append(chip(model, min(links, default=None)))
+    return min(found, key=lambda c: c.capability or 0)
+
+
+def _cpu(fabric: Fabric, nodes: Iterable[Node], gpu: Chip) -> CpuVendor:
+    models: list[str | None] = []
+    nics: list[str | None] = []
+    for node in nodes:
+        host = fabric.host_of(node.gpus[0])
+        if host is not None:
+            models += [d.model for d in fabric.on_host(host, "cpu")]
+            nics += [d.model for d in fabric.on_host(host, "nic")]
+    return cpu_vendor(models, gpu.name, nics)
+
+
+def _compute_nics(fabric: Fabric, node: Node) -> list[Device]:
+    """The NICs of a node that carry its ranks' traffic."""
+    live = [fabric.device(n) for host in node.hosts for n in leading_out(fabric, host)]
+    return [d for d in live if d.role in (None, "compute")] or live
+
+
+def _transport(fabric: Fabric, nodes: Sequence[Node], asked: GraphOverrides) -> str:
+    """What the NICs say they speak, else the class of their cables: ib, or roce for ethernet."""
+    if asked.ib_disable:
+        return "tcp"
+    for node in nodes:
+        for nic in _compute_nics(fabric, node):
+            if nic.transport is not None:
+                return nic.transport
+            for link in links_out(fabric, nic.name):
+                return _spoken(nic, link.link_class)
+    return "ib"
+
+
+def _spoken(nic: Device, link_class: str) -> str:
+    if link_class == "ethernet":
+        return "tcp" if (nic.model or "").lower() in ("veth", "virtio", "virtio-net") else "roce"
+    return "ib"
+
+
+def _levels(
+    fabric: Fabric,
+    nodes: Sequence[Node],
+    cpu: CpuVendor,
+    transport: str | None,
+    asked: GraphOverrides,
+) -> Levels:
+    """NCCL's defaults and what the user changed: P2P up to PXB (SYS between two GPUs beside AMD CPUs)."""
+    gpus = max(len(node.gpus) for node in nodes)
+    p2p = PathType.SYS if cpu == "amd" and gpus <= 2 else PathType.PXB
+    if asked.p2p_level is not None:
+        p2p = PathType[asked.p2p_level]
+    if asked.p2p_disable:
+        p2p = PathType.LOC
+    direct = PathType.LOC if transport == "tcp" else PathType.P2C
+    if asked.gdr_level is not None and transport != "tcp":
+        direct = PathType[asked.gdr_level]
+    return Levels(p2p, direct, not asked.pxn_disable)
+
+
+def _graphs(
+    system: System, gpu: Chip, version: str, asked: GraphOverrides, *, collnet: bool
+) -> dict[str, Graph]:
+    """The graphs of one node, in NCCL's order: the tree has as many channels as the ring."""
+    if gpu.library == "rccl" and (mesh := mesh_graphs(system)):
+        return mesh
+    cross = 2 if asked.cross_nic is None else asked.cross_nic
+    found: dict[str, Graph] = {}
+
+    def add(name: str, graph: Graph | None) -> Graph | None:
+        if graph is not None:
+            found[name] = graph
+        return graph
+
+    ring = add("ring", find_graph(system, "ring", version=version, cross_nic=cross))
+    count = ring.channels if ring else 1
+    equal = {"version": version, "cross_nic": cross, "least": count, "most": count}
+    add("tree", find_graph(system, "balanced_tree", **equal))  # type: ignore[arg-type]
+    if collnet:
+        add("collnet_chain", find_graph(system, "collnet_chain", **equal))  # type: ignore[arg-type]
+        add("collnet_direct", find_graph(system, "collnet_direct", version=version, most=64))
+    if asked.nvls is not False and gpu.library == "nccl" and len(system.gpus) > 1:
+        add("nvls", _nvls(system, version))
+    return found
+
+
+def _nvls(system: System, version: str) -> Graph | None:
+    """The NVLS graph where the NVSwitches multicast; in every graph of a box they do or do not alike."""
+    if not system.switched or not system.multicast:
+        return None
+    return find_graph(system, "nvls", version=version, most=64)
+
+
+def least_of(found: Sequence[Mapping[str, Graph]]) -> dict[str, Graph]:
+    """What all nodes have: fewest channels, lowest speeds, farthest types (initTransportsRank).
+
+    Ring and tree then have the same number of channels.
+    """
+    names = [name for name in found[0] if all(name in graphs for graphs in found)]
+    graphs = {name: _least([g[name] for g in found]) for name in names}
+    both = [graphs[n] for n in ("ring", "tree") if n in graphs]
+    channels = min((g.channels for g in both), default=1)
+    for name in ("ring", "tree"):
+        if name in graphs:
+            graphs[name] = replace(graphs[name], channels=channels)
+    return graphs
+
+
+_TREE_ORDER = ("balanced_tree", "split_tree", "tree")
+
+
+def _least(graphs: Sequence[Graph]) -> Graph:
+    first = graphs[0]
+    patterns = [g.pattern for g in graphs]
+    trees = [p for p in patterns if p in _TREE_ORDER]
+    return Graph(
+        pattern=max(trees, key=_TREE_ORDER.index) if trees else first.pattern,
+        channels=min(g.channels for g in graphs),
+        intra_GBps=min(g.intra_GBps for g in graphs),
+        inter_GBps=min(g.inter_GBps for g in graphs),
+        type_intra=max((g.type_intra for g in graphs), key=lambda t: PathType[t]),
+        type_inter=max((g.type_inter for g in graphs), key=lambda t: PathType[t]),
+        latency_inter_us=max(g.latency_inter_us for g in graphs),
+        same_channels=all(g.same_channels for g in graphs),
+    )
+
+
+def _intra(systems: Sequence[System]) -> Literal["nvlink", "xgmi", "pcie"]:
+    """The link by which ranks of a node reach each other; nvlink where no node has two."""
+    several = [s for s in systems if len(s.gpus) > 1]
+    if any(s.least_types[1] > PathType.C2C for s in several):
+        return "pcie"
+    return "xgmi" if any(s.xgmi for s in several) else "nvlink"
+
+
+def _by_host_memory(system: System) -> bool:
+    """Whether some pair of a node's GPUs has no peer access."""
+    return len(system.gpus) > 1 and system.least_types[1] > system.levels.p2p
+
+
+def _heads(system: System) -> int:
+    """GPUs that are the local one of a NIC; all of them where NICs play no part."""
+    if not system.inter:
+        return len(system.gpus)
+    return max(1, len({owner for owner in system.nic_owner if owner is not None}))
+
+
+def _network(system: System, transport: str) -> Network:
+    rates = [left / 1000 for left in system.net_left]
+    near = min(
+        (system.way(g, n).type for g in system.gpus for n in system.nics), default=PathType.DIS
+    )
+    direct = transport != "tcp" and near <= max(system.levels.gpu_direct, PathType.LOC)
+    return Network(transport, len(system.nics), min(rates, default=0.0), direct)
+
+
+def _collnet(fabric: Fabric, transport: str | None) -> bool:
+    """SHARP: every leaf of an InfiniBand network can reduce on the way."""
+    leaves = fabric.of_kind("leaf")
+    return transport == "ib" and bool(leaves) and all(leaf.in_network for leaf in leaves)
+
+
+def _check_ways_out(fabric: Fabric, nodes: Sequence[Node], systems: Sequence[System]) -> None:
+    for node, system in zip(nodes, systems, strict=True):
+        if not system.nics:
+            raise UsageError(
+                f"no NIC of {node.hosts[0]} leads into the network",
+                where=f"fabric {fabric.name}",
+                expected="links that are up between all ranks",
+            )
+
