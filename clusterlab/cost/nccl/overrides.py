@@ -1,0 +1,161 @@
+"""NCCL's environment variables: what they do to the tuning, to the graph, and what is not modelled.
+
+Values are checked as strictly as their meaning allows: NCCL itself takes most nonsense for a default and
+says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from clusterlab.core.errors import UsageError
+from clusterlab.cost.nccl.communicator import Communicator, PathName
+from clusterlab.cost.nccl.selection import Selection, parse_selection
+from clusterlab.cost.nccl.variables import (
+    GRAPH_VARIABLES,
+    TUNING_VARIABLES,
+    is_nccl_variable,
+)
+from clusterlab.cost.nccl.words import NCCL_ALGORITHMS, NCCL_PROTOCOLS
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOverrides:
+    """What changes the graph that NCCL finds; None where the user says nothing.
+
+    Levels are the farthest path still used (NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL; LOC: none). ``min_channels``
+    and ``max_channels`` bound the channels of ring and tree.
+    """
+
+    p2p_disable: bool | None = None
+    p2p_level: PathName | None = None
+    shm_disable: bool | None = None
+    ib_disable: bool | None = None
+    gdr_level: PathName | None = None
+    cross_nic: int | None = None
+    pxn_disable: bool | None = None
+    mnnvl: bool | None = None
+    nvls: bool | None = None
+    min_channels: int | None = None
+    max_channels: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The user's variables, read. ``unmodelled`` names those whose effect a prediction leaves out."""
+
+    algorithms: Selection = ()
+    protocols: Selection = ()
+    nvls: bool | None = None
+    collnet: bool | None = None
+    pat: bool | None = None
+    ll128_c2c: bool = True
+    min_channels: int | None = None
+    max_channels: int | None = None
+    min_ctas: int | None = None
+    max_ctas: int | None = None
+    nvls_channels: int | None = None
+    threads: int | None = None
+    ll128_threads: int | None = None
+    net_overhead_us: float | None = None
+    thresholds: tuple[int, ...] = ()
+    graph: GraphOverrides = GraphOverrides()
+    unmodelled: tuple[str, ...] = ()
+
+    def allows_algorithm(self, collective: str, algorithm: str) -> bool:
+        """Whether NCCL_ALGO leaves ``algorithm``."""
+        return all(algorithm in chosen for name, chosen in self.algorithms if name == collective)
+
+    def allows_protocol(self, collective: str, protocol: str) -> bool | None:
+        """Whether NCCL_PROTO leaves ``protocol``: then LL128 is on without its own conditions. None where
+        it says nothing.
+        """
+        for name, chosen in self.protocols:
+            if name == collective:
+                return protocol in chosen
+        return None
+
+    def thread_threshold(self, algorithm: str, protocol: str) -> int | None:
+        """NCCL_THREAD_THRESHOLDS: bytes per thread of tree and ring by protocol, negative: default."""
+        i = 3 * (algorithm == "ring") + list(NCCL_PROTOCOLS).index(protocol)
+        asked = self.thresholds[i] if i < len(self.thresholds) else -1
+        return asked if asked >= 0 else None
+
+
+NO_OVERRIDES = Overrides()
+
+
+def parse_overrides(variables: Mapping[str, str]) -> Overrides:
+    """What ``variables`` (NCCL_… to text; others are ignored) do. Raises UsageError naming variable, value
+    and what was expected.
+    """
+    return _parse(tuple(sorted((k, v) for k, v in variables.items() if is_nccl_variable(k))))
+
+
+@lru_cache(maxsize=256)
+def _parse(variables: tuple[tuple[str, str], ...]) -> Overrides:
+    given = {name: text.strip() for name, text in variables if text.strip()}
+    graph = _read(given, GRAPH_VARIABLES)
+    graph |= _channel_bounds(given)
+    known: dict[str, Any] = _read(given, TUNING_VARIABLES)
+    if "NCCL_ALGO" in given:
+        known["algorithms"] = parse_selection("NCCL_ALGO", given["NCCL_ALGO"], NCCL_ALGORITHMS)
+    if "NCCL_PROTO" in given:
+        known["protocols"] = parse_selection("NCCL_PROTO", given["NCCL_PROTO"], NCCL_PROTOCOLS)
+    read = {*GRAPH_VARIABLES, *TUNING_VARIABLES, "NCCL_ALGO", "NCCL_PROTO"}
+    overrides = Overrides(
+        **known,
+        graph=GraphOverrides(**graph, nvls=known.get("nvls")),
+        unmodelled=tuple(name for name in given if name not in read),
+    )
+    return _checked(overrides)
+
+
+def _read(
+    given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[str, str], Any]]]
+) -> dict[str, Any]:
+    """Later variables of ``table`` win over earlier ones for the same field."""
+    return {
+        field: read(name, given[name]) for name, (field, read) in table.items() if name in given
+    }
+
+
+def _channel_bounds(given: Mapping[str, str]) -> dict[str, Any]:
+    """The tighter of channels and CTAs: for NCCL they are one thing."""
+    found = _read(given, TUNING_VARIABLES)
+    most = [found[k] for k in ("max_channels", "max_ctas") if found.get(k)]
+    least = [found[k] for k in ("min_channels", "min_ctas") if found.get(k)]
+    return {
+        "max_channels": min(most, default=None),
+        "min_channels": max(least, default=None),
+    }
+
+
+def _checked(overrides: Overrides) -> Overrides:
+    """Minimum above maximum: NCCL then takes the minimum for CTAs; a mistake all the same."""
+    least, most = overrides.min_ctas, overrides.max_ctas
+    if least and most and least > most:
+        raise UsageError(
+            f"{least} is above NCCL_MAX_CTAS={most}",
+            where="NCCL_MIN_CTAS",
+            expected=f"at most {most}",
+        )
+    return overrides
+
+
+def apply_overrides(comm: Communicator, overrides: Overrides) -> Communicator:
+    """``comm`` as ``overrides`` leave it where they act on what it can do, not on its graphs' search.
+
+    NCCL_NVLS_ENABLE=0 takes NVLS away, NCCL_COLLNET_ENABLE=0 CollNet; the rest acts inside the tuning.
+    """
+    dropped: set[str] = set()
+    if overrides.nvls is False:
+        comm, dropped = replace(comm, nvls=False), {"nvls"}
+    if overrides.collnet is False:
+        comm, dropped = replace(comm, collnet=False), dropped | {"collnet_direct", "collnet_chain"}
+    if not dropped & set(comm.graphs):
+        return comm
+    return replace(comm, graphs={k: v for k, v in comm.graphs.items() if k not in dropped})
