@@ -12,11 +12,13 @@ from clusterlab.cost.nccl.communicator import Communicator, Graph
 
 def table_lines(path: Path) -> list[str]:
     """The lines of the printed tuning table, without NCCL's prefix."""
-    kinds = r"(  Algorithm   \||  Protocol    \|| Max NThreads \||\s*(Broadcast|Reduce|All\w+|ReduceScatter) \|)"
+    rows = (
+        r"Algorithm  |Protocol   |Max NThreads|Broadcast|Reduce|AllGather|ReduceScatter|AllReduce"
+    )
     return [
         match[1]
         for line in path.read_text().splitlines()
-        if (match := re.search(rf"NCCL INFO ({kinds}.*)", line))
+        if (match := re.search(rf"NCCL INFO (\s*({rows}) +\|.*)", line))
     ]
 
 
