@@ -13,6 +13,7 @@ from clusterlab.cli import (
     bind,
     doctor,
     exec,
+    import_,
     jobs,
     lab,
     predict,
@@ -52,7 +53,20 @@ def _version(
         raise typer.Exit
 
 
-for _module in (bench, doctor, exec, predict, report, jobs, resume, runs, selfcal, submit, topo):
+for _module in (
+    bench,
+    doctor,
+    exec,
+    import_,
+    predict,
+    report,
+    jobs,
+    resume,
+    runs,
+    selfcal,
+    submit,
+    topo,
+):
     _module.register(app)
 app.add_typer(bind.app, name="bind")
 app.add_typer(lab.app, name="lab")
