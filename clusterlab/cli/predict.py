@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clusterlab.cli import predict_score
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
@@ -21,16 +22,19 @@ _EXAMPLE = """Examples:
   clusterlab predict --fabric h200-2 --collective all_to_all --ranks 2 -b 1G --explain
 
   clusterlab predict --fabric hgx-h100 --collective all --ranks 8 -b 1M --json
+
+  clusterlab predict score nccl_tests.csv
 """
 
 
 def predict(
+    ctx: typer.Context,
     fabric: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--fabric", help="A name of `topo list`, a file (`topo import` reads which), or `host`."
         ),
-    ],
+    ] = None,
     collective: Annotated[
         str, typer.Option("--collective", help="One, several with commas, or all.")
     ] = "all_reduce",
@@ -52,6 +56,10 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON list on stdout.")] = False,
 ) -> None:
     """Predict time, algbw and busbw, the bound no schedule beats, and what limits."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if fabric is None:
+        raise _no_fabric()
     from clusterlab.runs.whatif import PredictOptions, predict_sweep
 
     found = predict_sweep(
@@ -76,6 +84,17 @@ def predict(
     if explain:
         for line in _explanation(found):
             typer.echo(line)
+
+
+def _no_fabric() -> Exception:
+    """Only `predict` itself needs a fabric: its sub-commands say what they need."""
+    from clusterlab.core.errors import UsageError
+
+    return UsageError(
+        "missing option '--fabric'",
+        where="predict",
+        expected="a name of `topo list`, a file, or host",
+    )
 
 
 def _data(point: Point, prediction: Prediction) -> dict[str, Any]:
@@ -137,5 +156,8 @@ def _explanation(found: list[tuple[Point, Prediction]]) -> list[str]:
 
 
 def register(root: typer.Typer) -> None:
-    """Add this file's command to the root command."""
-    root.command("predict", epilog=_EXAMPLE)(predict)
+    """Add this file's command, and those below it, to the root command."""
+    app = typer.Typer()
+    app.callback(invoke_without_command=True, epilog=_EXAMPLE)(predict)
+    app.command("score", epilog=predict_score.EPILOG)(predict_score.score)
+    root.add_typer(app, name="predict")

@@ -110,7 +110,8 @@ class Prediction:
 
     ``alternatives`` are the other algorithms × protocols the model weighed, fastest first. ``notes``
     say what the reader must know: figures left out because they are unknown, a size outside what the
-    calibration saw.
+    calibration saw. ``library_time_us`` is what the library's own model says for the same choice; None
+    where it has none.
     """
 
     time_us: float
@@ -124,3 +125,4 @@ class Prediction:
     provenance: tuple[Constant, ...]
     alternatives: tuple[Alternative, ...] = ()
     notes: tuple[str, ...] = ()
+    library_time_us: float | None = None

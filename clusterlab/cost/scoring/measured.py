@@ -1,0 +1,161 @@
+"""Measured points from CSV files: rows that count, times from what a table gives, medians of repeats."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from clusterlab.core.collectives import busbw_factor, collective
+from clusterlab.core.errors import UsageError
+from clusterlab.formats.measured_csv import MeasuredRow, parse_measured
+
+MAX_FILE_BYTES = 256 << 20
+_HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """One measured point: ``time_us`` is the median of ``samples`` rows, the first of them at ``line``.
+
+    ``collective`` is our name, or the file's word where we know none. ``n_nodes`` and ``gpus_per_node``
+    are None and the texts empty where the file does not say. ``table`` names what was measured
+    together: the table's id, else system, collective, ranks and version.
+    """
+
+    table: str
+    system: str
+    gpu: str
+    n_nodes: int | None
+    gpus_per_node: int | None
+    n_ranks: int
+    intra_fabric: str
+    inter_fabric: str
+    collective: str
+    dtype: str
+    in_place: bool | None
+    size_bytes: int
+    time_us: float
+    nccl_version: str
+    algo: str
+    proto: str
+    published: bool
+    line: int
+    samples: int
+
+    @property
+    def busbw_GBps(self) -> float:
+        """nccl-tests' bus bandwidth; the algorithm bandwidth for a collective we do not know."""
+        try:
+            factor = busbw_factor(self.collective, self.n_ranks)
+        except UsageError:
+            factor = 1.0
+        return self.size_bytes * factor / (self.time_us * 1e3)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a file holds: its points, and the rows that are none, each kind counted.
+
+    ``unhealthy``: rows of tables whose ``health`` is not "healthy". ``no_time``: rows without a time or
+    a bandwidth above 0, or of size 0 (nccl-tests prints such).
+    """
+
+    file: str
+    points: tuple[MeasuredPoint, ...]
+    rows: int
+    unhealthy: int
+    no_time: int
+
+
+def load_measured(path: Path | str) -> list[MeasuredPoint]:
+    """The points of a CSV file that count. Raises UsageError naming file, line and column."""
+    return list(read_measured(Path(path)).points)
+
+
+def read_measured(path: Path) -> Measured:
+    """As ``load_measured``, with what was left out."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UsageError("too large", where=str(path), expected=f"at most {MAX_FILE_BYTES} B")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(path), expected="a CSV file"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError("not text", where=str(path), expected="a CSV file") from None
+    return measured_points(parse_measured(text, file=str(path)), file=str(path))
+
+
+def measured_points(rows: Sequence[MeasuredRow], *, file: str) -> Measured:
+    """Points of ``rows``: only healthy tables where the file has a column ``health``."""
+    counted = [row for row in rows if row.health in (None, _HEALTHY)]
+    repeats: defaultdict[MeasuredPoint, list[tuple[float, int]]] = defaultdict(list)
+    no_time = 0
+    for row in counted:
+        time_us = _time_us(row)
+        if time_us is None:
+            no_time += 1
+        else:
+            repeats[_point(row)].append((time_us, row.line))
+    points = tuple(_median(key, found) for key, found in repeats.items())
+    return Measured(file, points, len(rows), len(rows) - len(counted), no_time)
+
+
+def _time_us(row: MeasuredRow) -> float | None:
+    """A row's time; from its bandwidth where a table keeps that alone. None where it has neither."""
+    if row.size_bytes == 0:
+        return None
+    if row.time_us:
+        return row.time_us
+    try:
+        factor = busbw_factor(row.collective, row.n_ranks)
+    except UsageError:
+        factor = 0.0
+    if row.busbw_GBps and factor:
+        return row.size_bytes * factor / (row.busbw_GBps * 1e3)
+    if row.algbw_GBps:
+        return row.size_bytes / (row.algbw_GBps * 1e3)
+    return None
+
+
+def _point(row: MeasuredRow) -> MeasuredPoint:
+    """A row as a point without its time, line and count: the key that repeats share."""
+    name = _our_name(row.collective)
+    table = row.table_id or f"{row.system} {name} {row.n_ranks} {row.nccl_version}".strip()
+    return MeasuredPoint(
+        table=table,
+        system=row.system,
+        gpu=row.gpu,
+        n_nodes=row.n_nodes,
+        gpus_per_node=row.gpus_per_node,
+        n_ranks=row.n_ranks,
+        intra_fabric=row.intra_fabric,
+        inter_fabric=row.inter_fabric,
+        collective=name,
+        dtype=row.dtype,
+        in_place=row.in_place,
+        size_bytes=row.size_bytes,
+        time_us=1.0,
+        nccl_version=row.nccl_version,
+        algo=row.algo,
+        proto=row.proto,
+        published=bool(row.table_id),
+        line=0,
+        samples=0,
+    )
+
+
+def _our_name(word: str) -> str:
+    try:
+        return collective(word).name
+    except UsageError:
+        return word
+
+
+def _median(key: MeasuredPoint, found: Sequence[tuple[float, int]]) -> MeasuredPoint:
+    times = [time_us for time_us, _ in found]
+    return replace(key, time_us=median(times), line=found[0][1], samples=len(found))
