@@ -53,14 +53,14 @@ def test_in_network_reduction_halves_what_an_all_reduce_must_send() -> None:
     bound = lower_bound(fabric, gpus(fabric), "all_reduce", 1e9)
     assert bound.time_us == pytest.approx(1e9 / ((450 + 63) * 1e3))
     assert bound.busbw_GBps > 450  # NVLS' busbw may exceed the link
-    assert bound.limited_by == "links out of n0/gpu0"
+    assert bound.limited_by == "links out of n0/gpu0, 513 GB/s"
 
 
 def test_one_node_s_nics_bound_what_crosses() -> None:
     fabric = load_fabric("dgx-h100-2node")
     bound = lower_bound(fabric, gpus(fabric), "all_to_all", 1e9)
     assert bound.time_us == pytest.approx(1e9 * 8 * 8 / 16 / 400e3)
-    assert bound.limited_by == "links out of n0"
+    assert bound.limited_by.startswith("links out of n0, ")
 
 
 def test_latency_bounds_small_sizes() -> None:
@@ -75,13 +75,13 @@ def test_ranks_on_a_host_are_bounded_by_what_its_cores_copy() -> None:
     assert lower_bound(fabric, devices, "all_reduce", 1e6).time_us == 0
     bound = lower_bound(fabric, devices, "all_reduce", 1e6, copy_GBps=10.0)
     assert bound.time_us == pytest.approx(2 * 3 * 1e6 / 20e3)
-    assert bound.limited_by == "copies by the cores"
+    assert bound.limited_by == "copies by the cores, 20 GB/s"
 
 
 def test_a_cut_of_unknown_bandwidth_says_nothing() -> None:
     fabric = load_fabric("lab-2x4")
     bound = lower_bound(fabric, gpus(fabric), "all_reduce", 1e6)
-    assert bound.limited_by == "links out of n0"
+    assert bound.limited_by.startswith("links out of n0, ")
     assert bound.time_us == pytest.approx(1e6 / 25)
 
 
