@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.placement import RankPlacement
-from clusterlab.cost.schedule import Load, Phase, Schedule, load_of
+from clusterlab.cost.schedules.schedule import Load, Phase, Schedule, load_of
 from clusterlab.cost.types import Alternative, Constant, Interval
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.fluid import route

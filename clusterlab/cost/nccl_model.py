@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.cost import nccl_constants as const
-from clusterlab.cost.algorithms import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
-from clusterlab.cost.nccl import ALGORITHMS, Choice, choices, least_us
+from clusterlab.cost.nccl_choices import ALGORITHMS, Choice, choices, least_us
 from clusterlab.cost.nccl_graph import Communicator, communicator
-from clusterlab.cost.schedule import Schedule
+from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
+from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
 
 MODELLED_OVERRIDES = ("NCCL_ALGO", "NCCL_PROTO")

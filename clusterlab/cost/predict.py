@@ -1,6 +1,6 @@
 """``predict(request) -> Prediction``: what one point should take, and why. Pure.
 
-The bound, one model per backend (``gloo_model.py``, ``nccl_model.py``), and what both have in common: a
+The bound, one model per backend (``gloo/model.py``, ``nccl_model.py``), and what both have in common: a
 prediction is never below the bound, and several groups at once share the fabric's links.
 """
 
@@ -15,7 +15,7 @@ from clusterlab.core.suggest import unknown
 from clusterlab.cost.bound import lower_bound
 from clusterlab.cost.calibration import Calibration, check_fits
 from clusterlab.cost.estimate import Estimate, Group
-from clusterlab.cost.gloo_model import gloo_estimate
+from clusterlab.cost.gloo.model import gloo_estimate
 from clusterlab.cost.nccl_model import nccl_estimate
 from clusterlab.cost.types import Bottleneck, Bound, Interval, Prediction, PredictRequest
 

@@ -16,7 +16,7 @@ from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import measure_points
 from clusterlab.core.errors import DeadlineError
 from clusterlab.core.rows import Measurement, Point
-from clusterlab.cost.fit_gloo import MeasuredTime
+from clusterlab.cost.gloo.fit import MeasuredTime
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore

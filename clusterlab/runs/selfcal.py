@@ -20,7 +20,7 @@ from clusterlab.cost.calibration import (
     load_calibration,
     save_calibration,
 )
-from clusterlab.cost.fit_gloo import fit_gloo
+from clusterlab.cost.gloo.fit import fit_gloo
 from clusterlab.cost.types import Constant
 from clusterlab.runs.calibration_run import BUDGET_S, BUSY_HOST, LocalTimes, measure_local
 from clusterlab.topology.host import HostFacts, read_host

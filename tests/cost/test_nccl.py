@@ -4,7 +4,7 @@ import re
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.nccl import choices, tuning_table
+from clusterlab.cost.nccl_choices import choices, tuning_table
 from clusterlab.cost.nccl_graph import Communicator, communicator
 from clusterlab.cost.predict import predict
 from clusterlab.topology.design.load import load_fabric

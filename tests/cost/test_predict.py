@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from clusterlab.core.collectives import COLLECTIVES, busbw_factor
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.gloo_host import PLAIN_REDUCTION, reduction_constant
+from clusterlab.cost.gloo.host import PLAIN_REDUCTION, reduction_constant
 from clusterlab.cost.predict import as_predicted, predict
 from clusterlab.cost.types import Constant, PredictRequest, one_group
 from clusterlab.topology.design.load import load_fabric

@@ -7,7 +7,7 @@ import pytest
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.errors import UsageError
 from clusterlab.core.sizes import size_series
-from clusterlab.cost.fit_gloo import MeasuredTime
+from clusterlab.cost.gloo.fit import MeasuredTime
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest, one_group
 from clusterlab.runs.calibration_plan import ENOUGH_SIZES, SIZES_BYTES, batches

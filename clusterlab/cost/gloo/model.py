@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.estimate import Estimate, Group, OnLinks, on_links
-from clusterlab.cost.gloo import gloo_schedule
-from clusterlab.cost.gloo_host import (
+from clusterlab.cost.gloo.host import (
     PLAIN_REDUCTION,
     constants_used,
     host_time,
     reduction_constant,
 )
-from clusterlab.cost.schedule import Schedule
+from clusterlab.cost.gloo.schedule import gloo_schedule
+from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS
 

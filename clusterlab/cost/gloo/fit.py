@@ -1,4 +1,4 @@
-"""Fit the constants of ``gloo_host.py`` to measured times. Pure.
+"""Fit the constants of ``host.py`` to measured times. Pure.
 
 Residuals are logarithmic (a factor of two counts the same everywhere) and robust (soft-L1), parameters
 few, named and bounded. Residual statistics come from fits that leave one size out and meet it, so they
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import NoVerdictError
 from clusterlab.cost.calibration import Residual
-from clusterlab.cost.gloo import gloo_schedule
-from clusterlab.cost.gloo_host import (
+from clusterlab.cost.gloo.host import (
     PLAIN_REDUCTION,
     MiB,
     combine,
@@ -25,6 +24,7 @@ from clusterlab.cost.gloo_host import (
     messages,
     reduction_constant,
 )
+from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.types import Constant
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Terms:
 def fit_gloo(
     times: Sequence[MeasuredTime], *, cores: int, source: str
 ) -> tuple[tuple[Constant, ...], tuple[Residual, ...]]:
-    """Constants for ``gloo_host`` and how well they meet sizes they were not fitted on.
+    """Constants for ``host`` and how well they meet sizes they were not fitted on.
 
     Raises NoVerdictError when there are too few points to say anything.
     """

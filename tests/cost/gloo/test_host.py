@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.cost.gloo import gloo_schedule
-from clusterlab.cost.gloo_host import combine, effective_sent_MiB, host_time, reduction_constant
+from clusterlab.cost.gloo.host import combine, effective_sent_MiB, host_time, reduction_constant
+from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.types import Constant
 from tests.cost.examples import VALUES, calibration
 

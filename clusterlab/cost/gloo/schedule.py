@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clusterlab.cost import algorithms
-from clusterlab.cost.schedule import Schedule
+from clusterlab.cost.schedules import binomial, direct, ring
+from clusterlab.cost.schedules.schedule import Schedule
 
 SEGMENT_BYTES = 1 << 20
 """kMaxSegmentSize of gloo/allreduce.h and gloo/reduce.h."""
@@ -30,21 +30,19 @@ def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) 
     S = float(size_bytes)
     segments = _segments_per_rank(n, S)
     build: dict[str, Callable[[], Schedule]] = {
-        "all_reduce": lambda: algorithms.ring_all_reduce(n, S, chunks=segments),
+        "all_reduce": lambda: ring.ring_all_reduce(n, S, chunks=segments),
         "reduce_scatter": lambda: replace(
-            algorithms.ring_all_reduce(n, S, chunks=segments),
+            ring.ring_all_reduce(n, S, chunks=segments),
             collective="reduce_scatter",
             algorithm="ring_all_reduce",
             copied_bytes=n * S + S,
         ),
-        "all_gather": lambda: replace(
-            algorithms.ring_all_gather(n, S, chunks=2), copied_bytes=n * S + S
-        ),
-        "all_to_all": lambda: replace(algorithms.direct_all_to_all(n, S), copied_bytes=S),
-        "broadcast": lambda: algorithms.binomial_broadcast(n, S, root=root),
-        "reduce": lambda: algorithms.ring_reduce_gather(n, S, chunks=segments, root=root),
-        "send_recv": lambda: algorithms.ring_shift(n, S),
-        "send": lambda: algorithms.one_message(S),
+        "all_gather": lambda: replace(ring.ring_all_gather(n, S, chunks=2), copied_bytes=n * S + S),
+        "all_to_all": lambda: replace(direct.direct_all_to_all(n, S), copied_bytes=S),
+        "broadcast": lambda: binomial.binomial_broadcast(n, S, root=root),
+        "reduce": lambda: ring.ring_reduce_gather(n, S, chunks=segments, root=root),
+        "send_recv": lambda: direct.ring_shift(n, S),
+        "send": lambda: direct.one_message(S),
     }
     return build[collective]()
 

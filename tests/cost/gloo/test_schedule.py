@@ -1,7 +1,7 @@
 import pytest
 
 from clusterlab.core.collectives import COLLECTIVES
-from clusterlab.cost.gloo import SEGMENT_BYTES, gloo_schedule
+from clusterlab.cost.gloo.schedule import SEGMENT_BYTES, gloo_schedule
 
 N = 4
 

@@ -9,9 +9,9 @@ import pytest
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.errors import NoVerdictError
 from clusterlab.cost.calibration import Calibration
-from clusterlab.cost.fit_gloo import LEAST_SPREAD, MeasuredTime, fit_gloo, noise_pct
-from clusterlab.cost.gloo import gloo_schedule
-from clusterlab.cost.gloo_host import host_time
+from clusterlab.cost.gloo.fit import LEAST_SPREAD, MeasuredTime, fit_gloo, noise_pct
+from clusterlab.cost.gloo.host import host_time
+from clusterlab.cost.gloo.schedule import gloo_schedule
 from tests.cost.examples import VALUES, calibration
 
 KiB = 1 << 10

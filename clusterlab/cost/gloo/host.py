@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.cost.calibration import Calibration
-from clusterlab.cost.schedule import Phase, Schedule
+from clusterlab.cost.schedules.schedule import Phase, Schedule
 from clusterlab.cost.types import Constant
 
 MiB = float(1 << 20)

@@ -1,0 +1,1 @@
+"""Collective algorithms: what flows in each phase, what each round carries, what it adds up to."""

@@ -1,0 +1,22 @@
+"""Executable rounds: which block goes where, round by round.
+
+A schedule says how much flows; rounds say *what*, so that running them proves that the data arrives and
+that the schedule counts right. Used by the tests, and by whoever wants to watch an algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Block ``block`` goes from ``src`` to ``dst``; ``reduces``: it is combined with the one there."""
+
+    src: int
+    dst: int
+    block: int
+    reduces: bool = False
+
+
+Round = list[Transfer]
