@@ -58,7 +58,7 @@ def enabled(cell: Cell, setting: Setting) -> bool:
     """Whether the entry keeps its bandwidth: NCCL's own switches, NCCL_ALGO and NCCL_PROTO."""
     collective, algorithm, protocol = cell
     overrides = setting.overrides
-    if not _algorithm_on(algorithm, setting.comm, overrides):
+    if not _algorithm_on(algorithm, setting):
         return False
     if not overrides.allows_algorithm(collective, algorithm):
         return False
@@ -70,11 +70,13 @@ def enabled(cell: Cell, setting: Setting) -> bool:
     return protocol != "ll128" or _ll128(algorithm, setting)
 
 
-def _algorithm_on(algorithm: str, comm: Communicator, overrides: Overrides) -> bool:
+def _algorithm_on(algorithm: str, setting: Setting) -> bool:
+    comm, overrides = setting.comm, setting.overrides
     if algorithm == "nvls_tree":
         return comm.nodes > 1
     if algorithm == "nvls":
-        return comm.nodes == 1 or collnet_on(comm, overrides)
+        joins = setting.constants.rules["nvls_bus"] != "ring_graph"  # its first release did not
+        return comm.nodes == 1 or (joins and collnet_on(comm, overrides))
     if algorithm == "collnet_direct":
         return collnet_on(comm, overrides) and comm.nvswitch
     return algorithm != "collnet_chain" or collnet_on(comm, overrides)
@@ -82,8 +84,10 @@ def _algorithm_on(algorithm: str, comm: Communicator, overrides: Overrides) -> b
 
 def _heads_suffice(cell: Cell, setting: Setting) -> bool:
     """all_gather and reduce_scatter over CollNet or NVLS between nodes need a NIC head per local rank."""
-    in_network = cell.algorithm in ("nvls", "collnet_direct")
-    if cell.collective not in GATHERS or not in_network or setting.comm.nodes == 1:
+    asked = cell.algorithm == "collnet_direct" or (
+        cell.algorithm == "nvls" and setting.constants.rules["nvls_gathers"] == "collnet"
+    )
+    if cell.collective not in GATHERS or not asked or setting.comm.nodes == 1:
         return True
     return setting.comm.heads >= setting.comm.ranks_per_node
 
