@@ -9,7 +9,7 @@ no result.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from clusterlab.cost.nccl.communicator import Pattern
 from clusterlab.cost.nccl.graphs.system import System, Way
@@ -84,7 +84,9 @@ def _least_hops(system: System, wanted: Wanted) -> int:
     n = len(system.gpus)
     steps = n if wanted.pattern == "ring" and not system.inter else n - 1
     each = 2 if system.nvswitch and system.switched else 1
-    outside = 2 if system.inter else 0
+    outside = sum(system.shortest(wanted.type_inter)) if system.inter else 0
+    if n > 1 and _comes_back_by_relay(system, wanted):
+        outside += 2
     return steps * each + outside
 
 
@@ -96,15 +98,24 @@ def channel_ceiling(system: System, wanted: Wanted) -> int:
     inside, outside = max(wanted.intra, 1), max(wanted.inter, 1)
     ceiling = wanted.most
     if system.inter:
-        whole = max(outside // 1000 * 1000, 1)
-        ceiling = min(ceiling, sum(left // whole for left in system.net_left))
+        ceiling = min(ceiling, system.entries(wanted.type_inter, outside))
     if n > 1:
-        out = [_room(system, gpu, min(inside, outside) if system.inter else inside) for gpu in system.gpus]
+        out = [
+            _room(system, gpu, min(inside, outside) if system.inter else inside)
+            for gpu in system.gpus
+        ]
         if wanted.pattern == "ring":
             ceiling = min(ceiling, min(out))
+            if _comes_back_by_relay(system, wanted):
+                ceiling = min(ceiling, *(c // min(inside, outside) for c in system.hub_rates))
         else:
             ceiling = min(ceiling, sum(out) // (n - 1))
     return ceiling
+
+
+def _comes_back_by_relay(system: System, wanted: Wanted) -> bool:
+    ring = wanted.pattern == "ring" and system.inter and wanted.cross_nic == 0
+    return ring and system.returns_by_relay(wanted.type_inter)
 
 
 def _room(system: System, gpu: str, speed: int) -> int:
@@ -257,7 +268,10 @@ class _Attempt:
             better = more or count * wanted.inter > best.channels * best.wanted.inter
         else:
             now, then = count * wanted.intra, best.channels * best.wanted.intra
-            alike = (wanted.pattern, wanted.cross_nic) == (best.wanted.pattern, best.wanted.cross_nic)
+            alike = (wanted.pattern, wanted.cross_nic) == (
+                best.wanted.pattern,
+                best.wanted.cross_nic,
+            )
             better = now > then or (now == then and alike and self.hops < best.hops)
         if not better:
             return
@@ -274,7 +288,9 @@ class _Attempt:
             raise _Stop
         self.budget -= 1
 
-    def _walks(self, first: int, mode: str, nic: int | None) -> Iterator[tuple[list[int], list[int]]]:
+    def _walks(
+        self, first: int, mode: str, nic: int | None
+    ) -> Iterator[tuple[list[int], list[int]]]:
         """Every way through all GPUs from ``first``; its links are taken while the caller looks at it."""
         order, nics = [first], [] if nic is None else [nic]
         stack = [self._moves(order, nics, 0, self.to_net, mode)]
@@ -385,9 +401,9 @@ class _Attempt:
         if mode == "replay":
             return [self.orders[-1][step + 1]]
         n, here = len(self.system.gpus), order[-1]
-        free = [g for g in ((here + i) % n for i in range(1, n)) if g not in order]
         if self.system.nvswitch:
-            return self._neighbours(here, free)
+            return self._neighbours(here, order)
+        free = [g for g in ((here + i) % n for i in range(1, n)) if g not in order]
         back = 0 if to_net == -1 else 1 if to_net == step + 1 else -1
         nic = nics[0] if back and nics else None
         scored = sorted(free, key=lambda g: self._score(here, g, nic))
@@ -404,7 +420,7 @@ class _Attempt:
         out = system.way(system.nics[nic], names[gpu])
         return (-(out.MBps // 1000), len(out.links), *score)
 
-    def _neighbours(self, here: int, free: list[int]) -> list[int]:
+    def _neighbours(self, here: int, order: list[int]) -> list[int]:
         """On NVSwitches NCCL keeps to the neighbours by number."""
         n = len(self.system.gpus)
         after, before = (here + 1) % n, (here - 1) % n
@@ -414,7 +430,7 @@ class _Attempt:
             "balanced_tree": (after, before),
         }.get(self.wanted.pattern, (after,))
         # Each is put in front of the ones before it, as NCCL does: the last one is tried first.
-        return [g for g in dict.fromkeys(first) if g in free]
+        return [g for g in dict.fromkeys(first) if g not in order]
 
     def _allowed(self, way: Way, *, inter: bool) -> bool:
         limit = self.wanted.type_inter if inter else self.wanted.type_intra

@@ -79,7 +79,9 @@ def _communicator(
     cpu = _cpu(fabric, different, least)
     inter = len(nodes) > 1
     transport = _transport(fabric, different, asked) if inter else None
-    machine = Machine(least, cpu, transport or "", _levels(fabric, different, cpu, transport, asked), inter)
+    machine = Machine(
+        least, cpu, transport or "", _levels(fabric, different, cpu, transport, asked), inter
+    )
     systems = [system_of(fabric, node, machine) for node in different]
     if inter:
         _check_ways_out(fabric, different, systems)
@@ -292,4 +294,3 @@ def _check_ways_out(fabric: Fabric, nodes: Sequence[Node], systems: Sequence[Sys
                 where=f"fabric {fabric.name}",
                 expected="links that are up between all ranks",
             )
-

@@ -85,7 +85,9 @@ def chip(model: str | None, nvlink_GBps: float | None = None) -> Chip:
     for gfx, name in _AMD.items():
         if gfx in text:
             return Chip(name, None, "rccl")
-    name = next((short for pattern, short in _OTHERS if pattern.search(text)), chip_name(text) or "")
+    name = next(
+        (short for pattern, short in _OTHERS if pattern.search(text)), chip_name(text) or ""
+    )
     if name.startswith("MI"):
         return Chip(name, None, "rccl")
     if name in _CAPABILITY:
@@ -106,7 +108,9 @@ _GRACE = frozenset({"GH200", "GB200", "GB300", "GB10"})
 _MOSTLY_AMD = frozenset({"A100", "A800", "MI250X", "MI300X", "MI325X", "MI355X"})
 
 
-def cpu_vendor(models: Iterable[str | None], gpu: str, nics: Iterable[str | None] = ()) -> CpuVendor:
+def cpu_vendor(
+    models: Iterable[str | None], gpu: str, nics: Iterable[str | None] = ()
+) -> CpuVendor:
     """The vendor that a host's CPU models name.
 
     Where they name none, the platform's usual one: Grace (arm) beside GH200, GB200, GB300 and GB10; AMD

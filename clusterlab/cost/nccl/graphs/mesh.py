@@ -33,8 +33,10 @@ def mesh_graphs(system: System) -> dict[str, Graph] | None:
         return {"ring": ring, "tree": Graph("balanced_tree", channels, speed, speed)}
     if not system.nics:
         return None
-    nic = min(min(left / 1000, system.way(n, gpus[o]).MBps / 1000 if o is not None else left / 1000)
-              for n, left, o in zip(system.nics, system.net_left, system.nic_owner, strict=True))
+    nic = min(
+        min(left / 1000, system.way(n, gpus[o]).MBps / 1000 if o is not None else left / 1000)
+        for n, left, o in zip(system.nics, system.net_left, system.nic_owner, strict=True)
+    )
     channels = _PER_NIC * len(system.nics)
     inside = link * (len(gpus) - 1) / channels
     speed = min(nic / _PER_NIC, max(inside, link / _PER_NIC))

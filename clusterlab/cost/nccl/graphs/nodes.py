@@ -99,9 +99,7 @@ def kinds(fabric: Fabric, nodes: Sequence[Node]) -> list[Node]:
     return list(seen.values())
 
 
-def _host_kind(
-    fabric: Fabric, node: Node, host: str, content: Mapping[str, Hashable]
-) -> Hashable:
+def _host_kind(fabric: Fabric, node: Node, host: str, content: Mapping[str, Hashable]) -> Hashable:
     devices = fabric.devices.group_of.get(host) if isinstance(fabric.devices, Repeated) else None
     links = fabric.links.group_of.get(host) if isinstance(fabric.links, Repeated) else None
     prefix = f"{host}/"

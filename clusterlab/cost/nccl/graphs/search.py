@@ -75,6 +75,7 @@ class _Search:
         self.best = Best(self.wanted)
         self.at = 0
         self.left = _BUDGET_ALL
+        self.tried: set[Wanted] = set()
 
     def run(self) -> Graph | None:
         self._start()
@@ -105,6 +106,14 @@ class _Search:
 
     def _try(self) -> Outcome:
         budget = _BUDGET_SAME if self.wanted.same_channels else _BUDGET
+        alike = replace(
+            self.wanted,
+            type_intra=self.system.farthest_between(self.wanted.type_intra),
+            type_inter=self.system.farthest_out(self.wanted.type_inter),
+        )
+        if alike in self.tried:  # the same paths were open before: nothing new can be found
+            return Outcome()
+        self.tried.add(alike)
         return attempt(self.system, self.wanted, self.best, budget)
 
     def _slower(self) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from clusterlab.topology.routing.host_graph import HostGraph, HostPath, PathType, local_gpu, local_nic
+from clusterlab.topology.routing.host_graph import (
+    HostGraph,
+    HostPath,
+    PathType,
+    local_gpu,
+    local_nic,
+)
 from clusterlab.topology.routing.path_types import Levels, path_between
 
 MAX_CHANNELS = 64
@@ -60,9 +66,7 @@ class System:
             for edge in edges:
                 self._number[src, edge.to, edge.type] = len(self.left)
                 self.left.append(round(edge.bw * 1000))
-        self.net_left = [
-            min(round(self.graph.net_bw[n] * 1000), UNLIMITED_MBPS) for n in self.nics
-        ]
+        self.net_left = [min(round(self.graph.net_bw[n] * 1000), UNLIMITED_MBPS) for n in self.nics]
 
     @cached_property
     def nvswitch(self) -> str | None:
@@ -92,6 +96,9 @@ class System:
             nodes = (src, hub, dst) if src != hub != dst else (src, dst)
             if all(n == hub or self.graph.kind[n] == "gpu" for n in nodes):
                 return self._over(HostPath(PathType.NVL, 0.0, nodes), (PathType.NVL,) * 2)
+        kind, host = self.graph.kind, self.graph.host
+        if "nic" in (kind[src], kind[dst]) and host[src] != host[dst]:
+            return NO_WAY  # GPUs forward nothing from another host's NIC
         path = path_between(self.graph, src, dst, self.levels)
         if path.type >= PathType.DIS:
             return NO_WAY
@@ -103,9 +110,7 @@ class System:
         links = tuple(self._number[a, b, t] for (a, b), t in zip(steps, types, strict=False))
         kind = self.graph.kind
         by_cpu = any(kind[b] == "cpu" for _, b in steps)
-        costs = (
-            self.intel and path.type is PathType.PHB and kind[path.nodes[0]] == "gpu" and by_cpu
-        )
+        costs = self.intel and path.type is PathType.PHB and kind[path.nodes[0]] == "gpu" and by_cpu
         dear = tuple(costs and t is PathType.PIX for t in types[: len(links)])
         back = -1
         if self.capability < 80 and kind[path.nodes[0]] != "gpu" and kind[path.nodes[-1]] == "gpu":
@@ -134,6 +139,26 @@ class System:
             min(out, default=PathType.PIX),
             max(out, default=PathType.SYS),
         )
+
+    @cached_property
+    def _types_between(self) -> frozenset[PathType]:
+        if self.switched and self.levels.p2p >= PathType.NVL:
+            return frozenset({PathType.NVL})
+        return frozenset(self.way(a, b).type for a in self.gpus for b in self.gpus if a != b)
+
+    @cached_property
+    def _types_out(self) -> frozenset[PathType]:
+        pairs = [(g, n) for g in self.gpus for n in self.nics]
+        out = {self.way(g, n).type for g, n in pairs}
+        return frozenset(out | {self.way(n, g).type for g, n in pairs})
+
+    def farthest_between(self, limit: PathType) -> PathType:
+        """The farthest type up to ``limit`` that some pair of GPUs has."""
+        return max((t for t in self._types_between if t <= limit), default=PathType.LOC)
+
+    def farthest_out(self, limit: PathType) -> PathType:
+        """The farthest type up to ``limit`` between some GPU and NIC."""
+        return max((t for t in self._types_out if t <= limit), default=PathType.LOC)
 
     @cached_property
     def fastest_MBps(self) -> int:
@@ -172,6 +197,74 @@ class System:
                 if self.way(here, self.gpus[b]).type is PathType.NVL:
                     island[b] = island[a]
         return sum(island.count(i) > 1 for i in set(island)) == 2
+
+    def _entry_ways(self, farthest: PathType) -> dict[int, list[tuple[int, Way]]]:
+        """NIC → the GPUs it may hand a channel to, with the way there."""
+        key = ("entry ways", farthest)
+        if key not in self.graph.memo:
+            found: dict[int, list[tuple[int, Way]]] = {}
+            for n, nic in enumerate(self.nics):
+                for g, gpu in enumerate(self.gpus):
+                    way = self.way(nic, gpu)
+                    if way.type <= farthest:
+                        found.setdefault(n, []).append((g, way))
+            self.graph.memo[key] = found
+        ways: dict[int, list[tuple[int, Way]]] = self.graph.memo[key]
+        return ways
+
+    def shortest(self, farthest: PathType) -> tuple[int, int]:
+        """Links on the shortest allowed way from a NIC to a GPU, and back."""
+        key = ("shortest", farthest)
+        if key not in self.graph.memo:
+            there = [w for ways in self._entry_ways(farthest).values() for _, w in ways]
+            back = [self.way(g, n) for g in self.gpus for n in self.nics]
+            self.graph.memo[key] = (
+                min((len(w.links) for w in there), default=0),
+                min((len(w.links) for w in back if w.type <= farthest), default=0),
+            )
+        links: tuple[int, int] = self.graph.memo[key]
+        return links
+
+    def entries(self, farthest: PathType, speed: int) -> int:
+        """How many channels of this speed can come in: by the NICs, and by the last links into the GPUs."""
+        whole = max(speed // 1000 * 1000, 1)
+        ways = self._entry_ways(farthest)
+        by_nic, last = 0, {}
+        for n, found in ways.items():
+            first = {w.links[0] for _, w in found if w.links}
+            room = sum(self.left[k] // speed for k in first)
+            by_nic += min(self.net_left[n] // whole, room)
+            last |= {w.links[-1]: self.left[w.links[-1]] // speed for _, w in found if w.links}
+        return min(by_nic, sum(last.values()))
+
+    @cached_property
+    def hub_rates(self) -> list[int]:
+        """MB/s from the NVSwitches into each GPU."""
+        hub = self.nvswitch
+        return [self.left[self._number[hub, g, PathType.NVL]] for g in self.gpus] if hub else []
+
+    def returns_by_relay(self, farthest: PathType) -> bool:
+        """Whether a ring that must end on the NIC it began at always comes back through the GPU it began at,
+        over the NVSwitches (PXN): then each channel enters every GPU once.
+        """
+        key = ("returns by relay", farthest)
+        if key not in self.graph.memo:
+            self.graph.memo[key] = self._returns_by_relay(farthest)
+        yes: bool = self.graph.memo[key]
+        return yes
+
+    def _returns_by_relay(self, farthest: PathType) -> bool:
+        hub = self.nvswitch
+        if not self.switched or hub is None:
+            return False
+        for n, entries in self._entry_ways(farthest).items():
+            for g, _ in entries:
+                into = self._number[hub, self.gpus[g], PathType.NVL]
+                for last in range(len(self.gpus)):
+                    way = self.way(self.gpus[last], self.nics[n])
+                    if last != g and way.type <= farthest and into not in way.links:
+                        return False
+        return True
 
     @cached_property
     def nic_owner(self) -> list[int | None]:
@@ -223,7 +316,9 @@ class System:
         chosen = range(len(self.gpus)) if gpu is None else (gpu,)
         preferred = [self._preferred[g] for g in chosen]
         order: dict[int, None] = {}
-        if len({self.graph.host[g] for g in self.gpus}) > 1:  # NVLink over hosts: one of each GPU first
+        if (
+            len({self.graph.host[g] for g in self.gpus}) > 1
+        ):  # NVLink over hosts: one of each GPU first
             for turn in range(max(map(len, preferred), default=0)):
                 order.update(dict.fromkeys(nics[turn] for nics in preferred if turn < len(nics)))
         else:

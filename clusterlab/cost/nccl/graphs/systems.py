@@ -62,9 +62,7 @@ def system_of(fabric: Fabric, node: Node, machine: Machine) -> System:
         intel=machine.cpu == "intel",
         amd=machine.cpu == "amd",
         levels=machine.levels,
-        multicast=any(
-            (d := fabric.device(n)).kind == "nvswitch" and d.in_network for n in names
-        ),
+        multicast=any((d := fabric.device(n)).kind == "nvswitch" and d.in_network for n in names),
         xgmi=any(k.link_class == "xgmi" for k in fabric.links_from(node.gpus[0])),
     )
 
