@@ -88,15 +88,27 @@ class TuningReader:
         self.tables = 0
         self._columns: list[tuple[str, str]] = []
         self._algorithms: list[str] = []
+        self._read: dict[str, TuningChoice | None] = {}
 
-    def feed(self, message: str) -> None:
-        """Take one message (what stands behind ``NCCL INFO``)."""
+    def feed(self, message: str) -> TuningChoice | None:
+        """Take one message (what stands behind ``NCCL INFO``); the choice, where it is one."""
         if "-> " in message:
-            choice = read_choice(message)
+            choice = self._choice(message)
             if choice is not None and (choice in self.choices or len(self.choices) < _MOST_KINDS):
                 self.choices[choice] = self.choices.get(choice, 0) + 1
-        elif "|" in message:
+            return choice
+        if "|" in message:
             self._feed_table([part.strip() for part in message[:2000].split("|")])
+        return None
+
+    def _choice(self, message: str) -> TuningChoice | None:
+        """As ``read_choice``: a log repeats a message for each of thousands of calls."""
+        if message in self._read:
+            return self._read[message]
+        choice = read_choice(message)
+        if len(self._read) < _MOST_KINDS:
+            self._read[message] = choice
+        return choice
 
     def _feed_table(self, cells: list[str]) -> None:
         head, columns = cells[0], [cell for cell in cells[1:] if cell]

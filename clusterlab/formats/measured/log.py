@@ -13,7 +13,7 @@ from clusterlab.formats.measured.rows import measured_rows
 from clusterlab.formats.measured.table import Table, TableBuilder
 from clusterlab.formats.nccl_tests import NcclTestsRow, RowReader
 from clusterlab.formats.nccl_tests_lines import Options, Program, TestRank, Version, read_line
-from clusterlab.formats.nccl_tuning import PROTOCOLS, TuningReader, algorithm_name, read_choice
+from clusterlab.formats.nccl_tuning import PROTOCOLS, TuningReader, algorithm_name
 
 MAX_ROWS = 2_000_000
 """Sixty thousand tables of 31 sizes: more is not a measurement somebody made."""
@@ -66,8 +66,7 @@ class _Log:
     def _feed_message(self, message: str) -> None:
         table = self.builder.current
         if " Bytes " in message or "|" in message:
-            self.tuning.feed(message)
-            choice = read_choice(message)
+            choice = self.tuning.feed(message)
             if choice is not None and (choice in table.choices or len(table.choices) < 1000):
                 table.choices[choice] = table.choices.get(choice, 0) + 1
         elif "anks " in message:

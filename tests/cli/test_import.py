@@ -1,0 +1,129 @@
+"""`clusterlab import`: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from clusterlab.cli.main import main
+from clusterlab.formats.measured.csv_table import COLUMNS
+from tests.formats.measured.examples import BANNER, SIZES, devices, inspector, json_file, table
+from tests.support import shared_dir
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "run.log"
+    path.write_text("$ alltoall_perf\n" + BANNER + devices(2, 8) + table("all_to_all", 16))
+    return path
+
+
+def test_a_table_of_what_was_read(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(log)]) == 0
+    out = capsys.readouterr().out
+    assert "all_to_all  16     2×8    NVIDIA H100 80GB HBM3  1 MiB to 8 MiB  8" in out
+    assert "command alltoall_perf" in out
+
+
+def test_json_is_the_list_of_rows_of_all_files(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out.json").write_text(json_file())
+    (tmp_path / "i.log").write_text(json.dumps(inspector()) + "\n")
+    files = [str(log), str(tmp_path / "out.json"), str(tmp_path / "i.log")]
+    assert main(["import", *files, "--json", "--system", "here"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 4 * len(SIZES) + 1
+    assert {row["tool"] for row in rows} == {"nccl-tests", "nccl-inspector"}
+    assert {row["system"] for row in rows} == {"here"}
+
+
+def test_the_csv_has_the_columns_of_published_tables(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.csv"
+    words = [
+        "--system",
+        "dgx-h100",
+        "--gpu",
+        "H100-SXM",
+        "--inter",
+        "8x400G IB NDR",
+        "--health",
+        "healthy",
+    ]
+    assert main(["import", str(log), *words, "-o", str(out)]) == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 2 * len(SIZES)
+    expected = {
+        "table_id": "run", "system": "dgx-h100", "gpu": "H100-SXM", "n_nodes": "2", "gpus_per_node": "8",
+        "n_ranks": "16", "intra_fabric": "", "inter_fabric": "8x400G IB NDR", "collective": "alltoall",
+        "dtype": "float", "in_place": "0", "size_bytes": "1048576", "health": "healthy",
+    }  # fmt: skip
+    assert {key: rows[0][key] for key in expected} == expected
+
+
+def test_the_columns_are_those_of_the_published_file() -> None:
+    path = shared_dir() / "measured/published_nccl_tests.csv"
+    with path.open() as file:
+        assert tuple(next(csv.reader(file))) == COLUMNS
+
+
+def test_a_table_with_wrong_elements_is_unhealthy_whatever_is_said(tmp_path: Path) -> None:
+    log, out = tmp_path / "bad.log", tmp_path / "bad.csv"
+    log.write_text(
+        "$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8, wrong="2")
+    )
+    assert main(["import", str(log), "--health", "healthy", "-o", str(out)]) == 1
+    assert {row["health"] for row in csv.DictReader(out.read_text().splitlines())} == {"unhealthy"}
+
+
+def test_tuning_lines_are_printed_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "t.log"
+    log.write_text(
+        "n0:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n" * 3
+    )
+    assert main(["import", str(log), "--tuning"]) == 0
+    (file,) = json.loads(capsys.readouterr().out)
+    assert [(choice["bytes"], choice["calls"]) for choice in file["choices"]] == [(8, 3)]
+    assert main(["import", str(log), "-o", str(tmp_path / "t.csv")]) == 2
+    assert "none of 0 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        (b"", [], "empty"),
+        (b"\x7fELF\0\0\0", [], "not text"),
+        (b"hello\n", [], "nothing that was measured"),
+        (None, [], "No such file"),
+        (b"hello\n", ["--collective", "all_reduec"], "all_reduce"),
+        (table("all_reduce", 16).encode(), ["--nodes", "3", "--gpus-per-node", "8"], "16 ranks"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    content: bytes | None, words: list[str], message: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / "x.log"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["import", str(path), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_other_encodings_and_ends_of_line(tmp_path: Path) -> None:
+    text = "$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8)
+    for name, data in (
+        ("crlf", text.replace("\n", "\r\n").encode()),
+        ("utf16", text.encode("utf-16")),
+        ("bom", b"\xef\xbb\xbf" + text.encode()),
+        ("noise", b"\xf0\xff\n" + text.encode() + b"\xff\n"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert main(["import", str(path)]) == 0, name
