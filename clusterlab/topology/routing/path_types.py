@@ -107,9 +107,7 @@ def _typed(graph: HostGraph, path: HostPath) -> TypedPath:
     )
 
 
-def path_between(
-    graph: HostGraph, src: str, dst: str, levels: Levels = DEFAULT_LEVELS
-) -> HostPath:
+def path_between(graph: HostGraph, src: str, dst: str, levels: Levels = DEFAULT_LEVELS) -> HostPath:
     """The path between two nodes after what NCCL does about P2P, PXN and GPU Direct."""
     kinds = (graph.kind[src], graph.kind[dst])
     if kinds == ("gpu", "gpu"):

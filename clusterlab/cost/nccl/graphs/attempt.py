@@ -8,6 +8,7 @@ no result.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -49,7 +50,7 @@ class Best:
         return len(self.orders)
 
 
-class _Stop(Exception):
+class _EndedError(Exception):
     """The attempt is over: budget spent, or nothing better can come."""
 
 
@@ -105,7 +106,7 @@ def channel_ceiling(system: System, wanted: Wanted) -> int:
             for gpu in system.gpus
         ]
         if wanted.pattern == "ring":
-            ceiling = min(ceiling, min(out))
+            ceiling = min(ceiling, *out)
             if _comes_back_by_relay(system, wanted):
                 ceiling = min(ceiling, *(c // min(inside, outside) for c in system.hub_rates))
         else:
@@ -148,10 +149,8 @@ class _Attempt:
 
     def run(self) -> Outcome:
         left, net_left = list(self.system.left), list(self.system.net_left)
-        try:
+        with contextlib.suppress(_EndedError):
             self._place()
-        except _Stop:
-            pass
         self.system.left[:] = left
         self.system.net_left[:] = net_left
         self.outcome.visited = self.given - max(self.budget, 0)
@@ -212,19 +211,9 @@ class _Attempt:
         owner = system.nic_owner[nic]
         if owner is not None:
             self._explore(owner, "free", nic)
-        for gpu in self._nearest(nic):
+        for gpu in system.nearest_gpus(nic):
             if gpu != owner:
                 self._explore(gpu, "free", nic)
-
-    def _nearest(self, nic: int) -> list[int]:
-        """The GPUs of the fastest, among them the nearest path from a NIC."""
-        ways = [self.system.way(self.system.nics[nic], gpu) for gpu in self.system.gpus]
-        reached = [w for w in ways if w.type < PathType.DIS]
-        if not reached:
-            return []
-        most = max(w.MBps for w in reached)
-        least = min(w.type for w in reached if w.MBps == most)
-        return [g for g, w in enumerate(ways) if w.MBps == most and w.type == least]
 
     def _explore_briefly(self, gpu: int, mode: str, nic: int) -> None:
         """The order of the PCI bus as a reference, on a budget of its own."""
@@ -233,7 +222,7 @@ class _Attempt:
         depth = len(self.orders)
         try:
             self._explore(gpu, mode, nic)
-        except _Stop:
+        except _EndedError:
             if self.budget > 0:
                 raise
             self.system.left[:], self.system.net_left[:] = left, net_left
@@ -279,13 +268,13 @@ class _Attempt:
         best.orders, best.nics = [list(o) for o in self.orders], [list(n) for n in self.nics]
         if count == wanted.most:
             self.outcome.perfect = True
-            raise _Stop
+            raise _EndedError
         if count == self.ceiling and self.hops <= count * _least_hops(self.system, wanted):
-            raise _Stop
+            raise _EndedError
 
     def _visit(self) -> None:
         if self.budget <= 0:
-            raise _Stop
+            raise _EndedError
         self.budget -= 1
 
     def _walks(

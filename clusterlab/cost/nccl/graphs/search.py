@@ -39,15 +39,21 @@ def find_graph(
     """
     if pattern == "nvls" and (system.nvswitch is None or system.capability < 90):
         return None
-    return _Search(system, pattern, version, least, most, cross_nic).run()
+    return _Search(system, pattern, version, (least, most), cross_nic).run()
 
 
 class _Search:
     """The state of one search."""
 
     def __init__(
-        self, system: System, pattern: Pattern, version: str, least: int, most: int, cross_nic: int
+        self,
+        system: System,
+        pattern: Pattern,
+        version: str,
+        channels: tuple[int, int],
+        cross_nic: int,
     ) -> None:
+        least, most = channels
         gpus = len(system.gpus)
         if pattern == "nvls":
             most = min(_MAX_NVLS_HEADS, gpus)
@@ -129,40 +135,43 @@ class _Search:
 
     def _relax(self) -> bool:
         """The next thing to try; False when there is none."""
-        wanted, best, found = self.wanted, self.best, self.best.channels > 0
-        by_cpus = self.system.amd and wanted.type_intra is PathType.SYS
-        if wanted.same_channels and not by_cpus:
-            self.wanted = replace(wanted, same_channels=False)
+        by_cpus = self.system.amd and self.wanted.type_intra is PathType.SYS
+        if self.wanted.same_channels and not by_cpus:
+            self.wanted = replace(self.wanted, same_channels=False)
             return True
-        wanted = replace(wanted, same_channels=self.same)
-        if self.left < 0 and found:
+        self.wanted = replace(self.wanted, same_channels=self.same)
+        if self.left < 0 and self.best.channels:
             return False
-        if self.system.capability >= 90 and wanted.pattern == "balanced_tree":
-            self.wanted = replace(wanted, pattern="tree")
+        if self.system.capability >= 90 and self.wanted.pattern == "balanced_tree":
+            self.wanted = replace(self.wanted, pattern="tree")
             return True
-        wanted = replace(wanted, pattern=self.pattern)
-        limit = wanted.type_inter if self.system.inter else self.far
-        if wanted.type_intra < min(limit, PathType.NET) and (
-            not found or wanted.type_intra < best.wanted.type_intra
-        ):
+        self.wanted = replace(self.wanted, pattern=self.pattern)
+        return self._farther() or self._across() or self._next_speed()
+
+    def _farther(self) -> bool:
+        """Farther paths between GPUs, then to NICs; both start over when none is left."""
+        wanted, best, found = self.wanted, self.best.wanted, self.best.channels > 0
+        limit = min(wanted.type_inter if self.system.inter else self.far, PathType.NET)
+        if wanted.type_intra < limit and (not found or wanted.type_intra < best.type_intra):
             self.wanted = replace(wanted, type_intra=PathType(wanted.type_intra + 1))
             return True
-        wanted = replace(wanted, type_intra=self.near)
-        nearer = wanted.type_inter < best.wanted.type_inter or wanted.type_inter < PathType.PXN
-        if (
-            self.system.inter
-            and wanted.type_inter < min(self.far_out, PathType.NET)
-            and (not found or nearer)
-        ):
+        self.wanted = wanted = replace(wanted, type_intra=self.near)
+        nearer = wanted.type_inter < best.type_inter or wanted.type_inter < PathType.PXN
+        below = wanted.type_inter < min(self.far_out, PathType.NET)
+        if self.system.inter and below and (not found or nearer):
             self.wanted = replace(wanted, type_inter=PathType(wanted.type_inter + 1))
             return True
-        wanted = replace(wanted, type_inter=self.near_out)
+        self.wanted = replace(wanted, type_inter=self.near_out)
+        return False
+
+    def _across(self) -> bool:
+        """Channels that leave by another NIC than they came by, where NCCL_CROSS_NIC lets NCCL choose."""
         crosses = self.pattern in ("ring", "balanced_tree")
-        if self.cross_nic == 2 and wanted.cross_nic == 0 and crosses:
-            self.wanted = replace(wanted, cross_nic=2)
+        if self.cross_nic == 2 and self.wanted.cross_nic == 0 and crosses:
+            self.wanted = replace(self.wanted, cross_nic=2)
             return True
-        self.wanted = replace(wanted, cross_nic=int(self.cross_nic == 1))
-        return self._next_speed()
+        self.wanted = replace(self.wanted, cross_nic=int(self.cross_nic == 1))
+        return False
 
     def _next_speed(self) -> bool:
         if self.at >= len(self.list) - 1:

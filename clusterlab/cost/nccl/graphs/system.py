@@ -198,6 +198,18 @@ class System:
                     island[b] = island[a]
         return sum(island.count(i) > 1 for i in set(island)) == 2
 
+    def nearest_gpus(self, nic: int) -> list[int]:
+        """The GPUs of the fastest paths from a NIC, among them the nearest (ncclTopoGetLocal)."""
+        key = ("nearest gpus", nic)
+        if key not in self.graph.memo:
+            ways = {g: self.way(self.nics[nic], gpu) for g, gpu in enumerate(self.gpus)}
+            reached = {g: w for g, w in ways.items() if w.type < PathType.DIS}
+            most = max((w.MBps for w in reached.values()), default=0)
+            fast = {g: w.type for g, w in reached.items() if w.MBps == most}
+            self.graph.memo[key] = [g for g, t in fast.items() if t == min(fast.values())]
+        found: list[int] = self.graph.memo[key]
+        return found
+
     def _entry_ways(self, farthest: PathType) -> dict[int, list[tuple[int, Way]]]:
         """NIC → the GPUs it may hand a channel to, with the way there."""
         key = ("entry ways", farthest)

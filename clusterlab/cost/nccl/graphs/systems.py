@@ -73,9 +73,7 @@ def _devices(fabric: Fabric, node: Node) -> list[str]:
     hosts = set(node.hosts)
     for name in domain(fabric, node.hosts[0]):
         device = fabric.device(name)
-        if device.host is None and device.kind not in SWITCH_KINDS:
-            found[name] = None
-        elif device.host in hosts:
+        if (device.host is None and device.kind not in SWITCH_KINDS) or device.host in hosts:
             found[name] = None
     return list(found)
 

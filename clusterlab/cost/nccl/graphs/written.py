@@ -40,8 +40,8 @@ def graphs_of_xml(graphs: Iterable[NcclGraph]) -> dict[str, Graph]:
             g.channels_declared,
             (g.speed_intra_GBps, g.speed_inter_GBps),
             (g.type_intra, g.type_inter),
-            g.latency_inter_us or 0.0,
-            g.same_channels,
+            latency_us=g.latency_inter_us or 0.0,
+            same=g.same_channels,
         )
         for g in graphs
         if g.id in _BY_ID and g.channels_declared and g.pattern in _PATTERNS
@@ -68,8 +68,6 @@ def graphs_of_log(graphs: Sequence[LogGraph]) -> dict[str, Graph]:
                 g.channels_declared,
                 (g.speed_intra_GBps, g.speed_inter_GBps),
                 (g.type_intra, g.type_inter),
-                0.0,
-                True,
             ),
         )
     return least_of(list(by_rank.values())) if by_rank else {}
@@ -80,8 +78,9 @@ def _graph(
     channels: int,
     rates: tuple[float, float],
     types: tuple[str, str],
-    latency_us: float,
-    same: bool,
+    *,
+    latency_us: float = 0.0,
+    same: bool = True,
 ) -> Graph:
     inside, between = (_type(name) for name in types)
     return Graph(_PATTERNS[pattern], channels, *rates, inside, between, latency_us, same)
