@@ -191,11 +191,22 @@ def _nic(machine: Machine, index: int, near: Device, gpus: int) -> Device:
         f"nic{index}",
         "nic",
         host="",
+        model=_nic_model(machine),
         numa=near.numa,
         rail=rail,
         role="compute",
         transport=machine.transport.name,
     )
+
+
+def _nic_model(machine: Machine) -> str | None:
+    """An EFA card's generation: it tells the AWS instance, and so its CPUs. Else unknown."""
+    if machine.transport.name != "efa":
+        return None
+    words = vocabulary()
+    if machine.chip.name in words.efa_first_chips:
+        return words.efa_first
+    return words.efa_models.get(round(machine.nic_Gbps))
 
 
 def _with_rails(devices: Sequence[Device], machine: Machine) -> list[Device]:

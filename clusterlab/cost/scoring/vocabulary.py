@@ -73,6 +73,9 @@ class Vocabulary:
     chip_unsaid: str
     transports: tuple[Transport, ...]
     transport_unsaid: Mapping[str, TransportName]
+    efa_models: Mapping[int, str]
+    efa_first: str
+    efa_first_chips: frozenset[str]
     rates_Gbps: Mapping[str, float]
     adapters_Gbps: Mapping[str, float]
     slowest_Gbps: float
@@ -100,6 +103,9 @@ def vocabulary() -> Vocabulary:
         chip_unsaid=data["chip_unsaid"],
         transports=tuple(_transport(entry) for entry in data["transports"]),
         transport_unsaid=data["transport_unsaid"],
+        efa_models={int(rate): model for rate, model in data["efa_models"].items()},
+        efa_first=data["efa_first"],
+        efa_first_chips=frozenset(data["efa_first_chips"]),
         rates_Gbps=data["rates"],
         adapters_Gbps=data["adapters"],
         slowest_Gbps=data["slowest_Gbps"],

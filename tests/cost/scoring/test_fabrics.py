@@ -44,7 +44,7 @@ def test_nics_of_a_node_are_those_the_table_names_near_their_gpus() -> None:
     fabric = fabric_for(described(nodes=2, inter="EFA 3200G (32x100G)"))
     assert len(fabric.of_kind("nic")) == 64 and len(fabric.of_kind("leaf")) == 8
     nic = fabric.device("n1/nic7")
-    assert nic.transport == "efa" and nic.rail == 1
+    assert nic.transport == "efa" and nic.rail == 1 and nic.model == "EFAv2"
     (pcie,) = [k.dst for k in fabric.links_from("n1/gpu1") if k.link_class == "pcie"]
     assert pcie in [k.dst for k in fabric.links_from("n1/nic7")]
     (cable,) = [k for k in fabric.links_from("n1/nic7") if k.dst == "leaf1"]
