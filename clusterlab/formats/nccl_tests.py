@@ -302,6 +302,7 @@ def _timing(figures: Sequence[str]) -> Timing | None:
     if len(figures) < _METRICS or "N/A" in figures[:3]:
         return None
     time_us, algbw, busbw = float(figures[0]), float(figures[1]), float(figures[2])
-    if not math.isfinite(time_us + algbw + busbw):
+    wrong = 0.0 if figures[3] == "N/A" else float(figures[3])
+    if not math.isfinite(time_us + algbw + busbw + wrong):
         return None
     return Timing(time_us, algbw, busbw, figures[3])
