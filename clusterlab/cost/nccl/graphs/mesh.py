@@ -7,7 +7,7 @@ carries two.
 
 from __future__ import annotations
 
-from clusterlab.cost.nccl.communicator import Graph
+from clusterlab.cost.nccl.communicator import Graph, PathName
 from clusterlab.cost.nccl.graphs.system import System
 from clusterlab.topology.routing.host_graph import PathType
 
@@ -41,7 +41,7 @@ def mesh_graphs(system: System) -> dict[str, Graph] | None:
     inside = link * (len(gpus) - 1) / channels
     speed = min(nic / _PER_NIC, max(inside, link / _PER_NIC))
     kind = system.least_types[2]
-    far = "PXB" if kind > PathType.PIX else "PIX"
+    far: PathName = "PXB" if kind > PathType.PIX else "PIX"
     return {
         "ring": Graph("ring", channels, speed, speed, "NVL", far),
         "tree": Graph("balanced_tree", channels, speed, speed, "NVL", far),

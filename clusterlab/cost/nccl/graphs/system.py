@@ -241,7 +241,8 @@ class System:
         """How many channels of this speed can come in: by the NICs, and by the last links into the GPUs."""
         whole = max(speed // 1000 * 1000, 1)
         ways = self._entry_ways(farthest)
-        by_nic, last = 0, {}
+        by_nic = 0
+        last: dict[int, int] = {}
         for n, found in ways.items():
             first = {w.links[0] for _, w in found if w.links}
             room = sum(self.left[k] // speed for k in first)

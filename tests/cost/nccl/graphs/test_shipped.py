@@ -13,7 +13,7 @@ from clusterlab.cost.nccl.graphs import communicator, communicator_from_graphs
 from clusterlab.cost.nccl.overrides import GraphOverrides
 from clusterlab.formats.nccl_graph import parse_nccl_graph
 from clusterlab.formats.nccl_log import parse_nccl_log
-from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
 from clusterlab.topology.fabric import Fabric, equal_hosts
 from clusterlab.topology.parts import Device, Link
 from tests.support import shared_dir
@@ -69,6 +69,8 @@ def shape(comm: Communicator, name: str) -> tuple[int, float, float]:
         ("alps-gh200", 4, (12, 30), (12, 30), None),
         ("mi300x", 8, (28, 12), (28, 12), None),
         ("dgx-1v", 8, (6, 20), (6, 20), None),
+        ("dgx-1v", 1, (32, 40), (32, 40), None),
+        ("a100-pcie-8", 4, (2, 12), (2, 12), None),
         ("dgx-2", 16, (6, 20), (6, 20), None),
     ],
 )
@@ -105,20 +107,28 @@ def test_h100_nodes_are_as_nccl_logs_them(
 
 
 @pytest.mark.parametrize(
-    ("design", "GBps", "transport", "ring", "nics"),
+    ("design", "GBps", "transport", "ring", "tree", "nics"),
     [
-        ("aws-p4d", 12.5, "efa", (4, 12, 12), 4),
-        ("aws-p5", 12.5, "efa", (8, 48, 48), 8),
-        ("aws-p5en", 25.0, "efa", (8, 48, 48), 8),
-        ("alps-gh200", 25.0, "slingshot", (4, 24, 24), 4),
-        ("gcp-a3-mega", 25.0, "tcpxo", (8, 24, 24), 8),
+        ("aws-p4d", 12.5, "efa", (4, 12, 12), (4, 24, 12), 4),
+        ("aws-p5", 12.5, "efa", (8, 48, 48), (8, 48, 48), 8),
+        ("aws-p5en", 25.0, "efa", (8, 48, 48), (8, 48, 48), 8),
+        ("alps-gh200", 25.0, "slingshot", (4, 24, 24), (4, 48, 24), 4),
+        ("gcp-a3-high", 25.0, "tcpx", (4, 24, 24), (4, 48, 24), 4),
+        ("gcp-a3-mega", 25.0, "tcpxo", (8, 24, 24), (8, 48, 24), 8),
+        ("dgx-a100", 25.0, "roce", (8, 24, 24), (8, 30, 24), 8),
+        ("mi300x", 50.0, "roce", (16, 24, 24), (16, 24, 24), 8),
     ],
 )
 def test_clouds(
-    design: str, GBps: float, transport: str, ring: tuple[int, float, float], nics: int
+    design: str,
+    GBps: float,
+    transport: str,
+    ring: tuple[int, float, float],
+    tree: tuple[int, float, float],
+    nics: int,
 ) -> None:
     comm = on_gpus(several(design, 2, GBps))
-    assert shape(comm, "ring") == ring
+    assert (shape(comm, "ring"), shape(comm, "tree")) == (ring, tree)
     assert comm.network is not None
     assert (comm.network.transport, comm.network.nics) == (transport, nics)
 
@@ -178,3 +188,19 @@ def test_the_search_equals_the_graphs_two_h200_logged() -> None:
         for name in ("ring", "tree"):
             assert shape(written, name)[:2] == shape(found, name)[:2]
             assert written.graphs[name].type_intra == found.graphs[name].type_intra
+
+
+def test_a_transport_is_refused_where_it_means_nothing_or_is_unknown() -> None:
+    text = "name: x\nhosts:\n  devices:\n    - {name: a, kind: KIND, transport: WORD}\n"
+    ok = fabric_from_yaml(
+        text.replace("KIND", "nic").replace("WORD", "efa"), file="f", default_name="x"
+    )
+    assert ok.of_kind("nic")[0].transport == "efa"
+    with pytest.raises(UsageError, match="transport 'efx'"):
+        fabric_from_yaml(
+            text.replace("KIND", "nic").replace("WORD", "efx"), file="f", default_name="x"
+        )
+    with pytest.raises(UsageError, match="transport on a gpu"):
+        fabric_from_yaml(
+            text.replace("KIND", "gpu").replace("WORD", "efa"), file="f", default_name="x"
+        )
