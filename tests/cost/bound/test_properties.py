@@ -185,10 +185,10 @@ def test_the_order_of_the_ranks_does_not_matter(
 def test_other_names_do_not_matter(group: tuple[Fabric, list[str]], collective: str) -> None:
     fabric, ends = group
     new = {d.name: f"x{i}" for i, d in enumerate(reversed(fabric.devices))}
-    hosts = {d.host: f"y{i}" for i, d in enumerate(fabric.devices) if d.host}
+    hosts = {d.host: f"y{i}" if d.host else None for i, d in enumerate(fabric.devices)}
     renamed = Fabric(
         "renamed",
-        tuple(replace(d, name=new[d.name], host=hosts.get(d.host)) for d in fabric.devices),
+        tuple(replace(d, name=new[d.name], host=hosts[d.host]) for d in fabric.devices),
         tuple(replace(k, src=new[k.src], dst=new[k.dst]) for k in fabric.links),
     )
     assert bound_us(renamed, [new[e] for e in ends], collective) == pytest.approx(
