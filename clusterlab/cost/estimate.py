@@ -25,7 +25,7 @@ class Group:
 class Estimate:
     """A model's answer before it is compared with the bound.
 
-    ``bottleneck`` is busy for ``busy_us`` of ``time_us``.
+    ``bottleneck`` is busy for ``busy_us`` of ``time_us``. ``library_time_us`` is the library's own estimate.
     """
 
     time_us: float
@@ -37,6 +37,7 @@ class Estimate:
     interval: Interval | None = None
     alternatives: tuple[Alternative, ...] = ()
     notes: tuple[str, ...] = ()
+    library_time_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

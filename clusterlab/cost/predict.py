@@ -1,6 +1,6 @@
 """``predict(request) -> Prediction``: what one point should take, and why. Pure.
 
-The bound, one model per backend (``gloo/model.py``, ``nccl_model.py``), and what both have in common: a
+The bound, one model per backend (``gloo/model.py``, ``nccl/model.py``), and what both have in common: a
 prediction is never below the bound, and several groups at once share the fabric's links.
 """
 
@@ -16,7 +16,7 @@ from clusterlab.cost.bound import lower_bound
 from clusterlab.cost.calibration import Calibration, check_fits
 from clusterlab.cost.estimate import Estimate, Group
 from clusterlab.cost.gloo.model import gloo_estimate
-from clusterlab.cost.nccl_model import nccl_estimate
+from clusterlab.cost.nccl.model import nccl_estimate
 from clusterlab.cost.types import Bottleneck, Bound, Interval, Prediction, PredictRequest
 
 BACKENDS = {"gloo": gloo_estimate, "nccl": nccl_estimate}
@@ -34,7 +34,7 @@ def predict(request: PredictRequest) -> Prediction:
         raise unknown("backend", request.backend, BACKENDS)
     if request.size_bytes < 1:
         raise UsageError(f"size {request.size_bytes}", where="size", expected="at least 1 byte")
-    groups = tuple(_group(request, ranks) for ranks in _checked_groups(request))
+    groups = _groups(request)
     if request.calibration is not None:
         _check_calibration(request, request.calibration)
     estimates = [BACKENDS[request.backend](request, name, group, groups) for group in groups]
@@ -64,6 +64,23 @@ def provenance_text(prediction: Prediction) -> str:
     """Where the constants come from, each source once, then the notes."""
     sources = dict.fromkeys(c.source for c in prediction.provenance if c.source)
     return "; ".join([*sources, *prediction.notes])
+
+
+def _groups(request: PredictRequest) -> tuple[Group, ...]:
+    """The request's groups, checked; kept by the fabric for as long as the same are asked for."""
+    kept: dict[tuple[int, int | None], tuple[object, tuple[Group, ...]]] = (
+        request.fabric.memo.setdefault("predicted groups", {})
+    )
+    key = (id(request.groups), request.root)
+    if key not in kept or kept[key][0] is not request.groups:
+        if len(kept) >= _GROUPS_KEPT:
+            kept.clear()
+        made = tuple(_group(request, ranks) for ranks in _checked_groups(request))
+        kept[key] = (request.groups, made)
+    return kept[key][1]
+
+
+_GROUPS_KEPT = 64
 
 
 def _checked_groups(request: PredictRequest) -> tuple[tuple[RankPlacement, ...], ...]:
@@ -157,4 +174,5 @@ def _prediction(
         provenance=estimate.provenance,
         alternatives=estimate.alternatives,
         notes=tuple(notes),
+        library_time_us=estimate.library_time_us,
     )

@@ -1,0 +1,239 @@
+"""The estimate for NCCL: its choice, and what measurements say that choice takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterlab.cost.effects.constants import (
+    Effects,
+    chip_class,
+    network_class,
+    shipped_effects,
+)
+from clusterlab.cost.effects.features import features, message_features, message_wire_us
+from clusterlab.cost.effects.formula import time_us
+from clusterlab.cost.estimate import Estimate, Group, on_links
+from clusterlab.cost.host_overhead import with_launch
+from clusterlab.cost.nccl.beyond_nics import network_share
+from clusterlab.cost.nccl.busiest import Busiest, busiest
+from clusterlab.cost.nccl.choice import Choice, ranked
+from clusterlab.cost.nccl.communicator import Communicator
+from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.graphs import communicator
+from clusterlab.cost.nccl.graphs.build import NEWEST
+from clusterlab.cost.nccl.overrides import Overrides, apply_overrides, parse_overrides
+from clusterlab.cost.nccl.words import COLLECTIVES
+from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
+from clusterlab.cost.schedules.schedule import Schedule
+from clusterlab.cost.types import Alternative, Constant, PredictRequest
+from clusterlab.topology.fabric import Fabric
+
+_GRID = 4
+"""Sizes per doubling at which the least time of larger ones is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One communicator with everything that does not depend on the size. ``share`` of the NICs' rate is
+    what the network beyond them leaves.
+    """
+
+    collective: str
+    comm: Communicator
+    overrides: Overrides
+    dtype: str
+    effects: Effects
+    share: float
+
+
+def nccl_estimate(
+    request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
+) -> Estimate:
+    """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
+    overrides = parse_overrides(request.overrides)
+    comm = communicator(
+        request.fabric, group.ranks, group.devices,
+        version=request.library_version or NEWEST, overrides=overrides.graph,
+    )  # fmt: skip
+    comm = apply_overrides(comm, overrides)
+    if comm.ranks == 1:
+        return with_launch(Estimate(0.0, "local", None, "one rank", 0.0, ()), request.issue)
+    share = network_share(request.fabric, group.devices) if comm.nodes > 1 else 1.0
+    case = _Case(name, comm, overrides, request.dtype, shipped_effects().of(comm), share)
+    if name in COLLECTIVES:
+        estimate = _collective(request.fabric, case, request.size_bytes)
+    else:
+        estimate = _messages(request, case, groups)
+    left_out = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
+    note = constants_for(comm.version, comm.library).note
+    return with_launch(estimate, request.issue, (*left_out, *([note] if note else [])))
+
+
+def _collective(fabric: Fabric, case: _Case, size_bytes: int) -> Estimate:
+    choices = ranked(case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype)
+    best, *others = choices
+    taken_us = _monotone_us(fabric, case, size_bytes)
+    limit = busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share)
+    alternatives = sorted(
+        (Alternative(c.algorithm, c.protocol, _time_us(case, c, size_bytes)) for c in others),
+        key=lambda other: other.time_us,
+    )
+    return _estimate(
+        case, taken_us, best.algorithm, best.protocol, limit,
+        constants=(
+            Constant("NCCL's latency", best.latency_us, "µs", _tables(case.comm)),
+            Constant("NCCL's algbw", best.algbw_GBps, "GB/s", _tables(case.comm)),
+            Constant("channels of the call", best.channels, "1", _tables(case.comm)),
+            *_graph_constants(case.comm, best.algorithm),
+        ),
+        alternatives=tuple(alternatives),
+        library_time_us=best.time_us,
+    )  # fmt: skip
+
+
+def _estimate(
+    case: _Case,
+    taken_us: float,
+    algorithm: str,
+    protocol: str,
+    limit: Busiest,
+    *,
+    constants: tuple[Constant, ...],
+    alternatives: tuple[Alternative, ...] = (),
+    library_time_us: float | None = None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    by_links = limit.busy_us >= 0.5 * taken_us
+    return Estimate(
+        time_us=taken_us,
+        algorithm=algorithm,
+        protocol=protocol,
+        bottleneck=limit.name if by_links else "latency of the steps",
+        busy_us=limit.busy_us if by_links else taken_us - limit.busy_us,
+        provenance=(*constants, *_effect_constants(case)),
+        alternatives=alternatives,
+        notes=notes,
+        library_time_us=library_time_us,
+    )
+
+
+def _time_us(case: _Case, choice: Choice, size_bytes: float) -> float:
+    point = features(
+        case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, case.share
+    )
+    return float(time_us(point, case.effects))
+
+
+def _monotone_us(fabric: Fabric, case: _Case, size_bytes: int) -> float:
+    """The time of NCCL's choice, but no less than any smaller size takes.
+
+    NCCL's switch to another algorithm or protocol can make a larger buffer faster than a smaller one; a
+    buffer could be sent as the smaller one's padded copy. The least such curve runs through a grid of
+    sizes, which has every power of two.
+    """
+    curve = fabric.memo.setdefault(
+        ("nccl curve", case.collective, case.comm, case.overrides, case.dtype, case.share), {}
+    )
+    low = _grid_below(size_bytes)
+    below = _envelope_us(curve, case, low)
+    step = max(1, (1 << low.bit_length() - 1) // _GRID)
+    if low == size_bytes:
+        return below
+    above = _envelope_us(curve, case, low + step)
+    return below + (above - below) * (size_bytes - low) / step
+
+
+def _grid_below(size_bytes: int) -> int:
+    step = max(1, (1 << size_bytes.bit_length() - 1) // _GRID)
+    return size_bytes // step * step
+
+
+def _envelope_us(curve: dict[int, float], case: _Case, size_bytes: int) -> float:
+    """Running maximum over the grid up to ``size_bytes``, a size of it."""
+    if size_bytes in curve:
+        return curve[size_bytes]
+    missing = []
+    size = size_bytes
+    while size >= 1 and size not in curve:
+        missing.append(size)
+        size = _grid_below(size - 1) if size > 1 else 0
+    most = curve.get(size, 0.0)
+    for at in reversed(missing):
+        best = ranked(case.collective, at, case.comm, case.overrides, dtype=case.dtype)[0]
+        most = max(most, _time_us(case, best, at))
+        curve[at] = most
+    return most
+
+
+def _messages(request: PredictRequest, case: _Case, groups: Sequence[Group]) -> Estimate:
+    """all_to_all, send_recv and send, which NCCL has no model for."""
+    size, comm = request.size_bytes, case.comm
+    limit = Busiest("NVLink" if comm.intra == "nvlink" else "PCIe", 0.0)
+    notes: tuple[str, ...] = ("NCCL itself has no model for this collective",)
+    if len(groups) > 1:
+        schedules = [(_schedule(case.collective, len(g.ranks), size), g) for g in groups]
+        links = on_links(schedules, request.fabric, avoid=frozenset())
+        wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
+    else:
+        wire_us = message_wire_us(comm, case.collective, size) / case.share
+        limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
+    point = message_features(comm, case.collective, size, wire_us)
+    return _estimate(
+        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],
+        point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
+    )  # fmt: skip
+
+
+_MESSAGE_ALGORITHMS = {
+    "all_to_all": ("direct", "pxn"),
+    "send_recv": ("ring_shift", "ring_shift"),
+    "send": ("one_message", "one_message"),
+    "ping_pong": ("one_message", "one_message"),
+}
+"""On one node, and on several."""
+
+
+def _schedule(name: str, n: int, size_bytes: float) -> Schedule:
+    if name == "all_to_all":
+        return direct_all_to_all(n, size_bytes)
+    return ring_shift(n, size_bytes) if name == "send_recv" else one_message(size_bytes)
+
+
+def _tables(comm: Communicator) -> str:
+    return constants_for(comm.version, comm.library).source
+
+
+def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]:
+    graph = comm.graphs.get("nvls" if algorithm.startswith("nvls") else algorithm) or comm.graphs["ring"]
+    source = "NCCL's search (src/graph/search.cc)"
+    found = [
+        Constant("channels found", graph.channels, "1", source),
+        Constant("GB/s of a channel inside a host", graph.intra_GBps, "GB/s", source),
+    ]
+    if comm.nodes > 1:
+        found.append(Constant("GB/s of a channel between hosts", graph.inter_GBps, "GB/s", source))
+    return tuple(found)
+
+
+def _effect_constants(case: _Case) -> tuple[Constant, ...]:
+    """Those of the classes; the shared ones stand in constants.yaml."""
+    k, source = case.effects, shipped_effects().source
+    chip = chip_class(case.comm)
+    found = [
+        Constant(f"base ({chip})", k.base_us, "µs", source),
+        Constant(f"hop by LL ({chip})", k.hop_ll_us, "µs", source),
+        Constant(f"hop by Simple ({chip})", k.hop_simple_us, "µs", source),
+        Constant(f"share of the channels' rate ({chip})", k.rate_simple, "1", source),
+    ]
+    if case.comm.nvls:
+        found.append(Constant(f"share of NVLS's rate ({chip})", k.nvls_rate, "1", source))
+    if case.comm.nodes > 1:
+        network = network_class(case.comm)
+        found += [
+            Constant(f"step of the network ({network})", k.network_step_us, "µs", source),
+            Constant(f"share of the NICs' rate ({network})", k.network_rate, "1", source),
+        ]
+    if case.share < 1:
+        found.append(Constant("share left beyond the NICs", case.share, "1", "the fabric's links"))
+    return tuple(found)
