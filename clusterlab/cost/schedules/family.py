@@ -24,7 +24,8 @@ class Family:
     k = parts / n each; send_recv: block r is rank r's. Root is rank 0.
 
     ``pipelined``: ``chunks`` matter. ``exact_hops`` tells for which shapes hops are exact; elsewhere
-    they are upper bounds. ``source`` says where the algorithm and its formulas come from.
+    hops between hosts, and all hops together, are upper bounds. ``source``: where the
+    algorithm and its formulas come from.
     """
 
     collective: str
