@@ -12,18 +12,25 @@ from clusterlab.cli import predict_score
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
-    from clusterlab.core.rows import Point
-    from clusterlab.cost.types import Prediction
+    from clusterlab.cost.nccl.explain import Explanation
+    from clusterlab.runs.whatif import PredictedPoint
 
 _EXAMPLE = """Examples:
 
   clusterlab predict --fabric hgx-h100 --collective all_reduce --ranks 8 -b 8 -e 8G -f 16
 
-  clusterlab predict --fabric h200-2 --collective all_to_all --ranks 2 -b 1G --explain
+  clusterlab predict --fabric superpod-h100-4su --ranks 64 -b 1G --explain
+
+  clusterlab predict --fabric dgx-h100-2node -b 8 -e 1G -f 4 -x NCCL_ALGO=ring --nccl-version 2.27.5
 
   clusterlab predict --fabric hgx-h100 --collective all --ranks 8 -b 1M --json
 
   clusterlab predict score nccl_tests.csv
+
+NCCL_* variables of this shell's environment are not read: what is predicted is what stands on the command
+line. Say -x NCCL_ALGO=ring for what `mpirun -x NCCL_ALGO=ring` would do.
+
+Exit codes: 0 predicted, 2 not possible (more ranks than GPUs, an unknown name, a size of 0).
 """
 
 
@@ -50,8 +57,44 @@ def predict(
     backend: Annotated[
         str, typer.Option("--backend", help="auto (nccl where the fabric has GPUs), nccl or gloo.")
     ] = "auto",
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option("--ranks-per-node", help="Ranks on each host (default: one a GPU)."),
+    ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-x",
+            "--env",
+            metavar="NAME=VALUE",
+            help="A variable of NCCL, as mpirun's -x; may be repeated. The environment is not read.",
+        ),
+    ] = None,
+    nccl_version: Annotated[
+        str | None,
+        typer.Option(
+            "--nccl-version", help="Choose as this NCCL (or RCCL) does (default: newest)."
+        ),
+    ] = None,
+    timing: Annotated[
+        str | None,
+        typer.Option(
+            "--timing",
+            help="How calls are issued: eager (torch), graph (captured) or library (nccl-tests). "
+            "Default: eager.",
+        ),
+    ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also what limits, the alternatives, every constant.")
+        bool,
+        typer.Option(
+            "--explain",
+            help="Of the last point: where the time goes, what limits, why NCCL goes this way, all "
+            "other ways, every constant.",
+        ),
+    ] = False,
+    tuning: Annotated[
+        bool,
+        typer.Option("--tuning", help="NCCL's whole tuning table, as its TUNING log prints it."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON list on stdout.")] = False,
 ) -> None:
@@ -74,16 +117,43 @@ def predict(
             dtype_text=dtype,
             op_text=op,
             backend=backend,
+            ranks_per_node=ranks_per_node,
+            variables=tuple(variables or ()),
+            nccl_version=nccl_version,
+            timing=timing,
         )
     )
+    why = _explained(found[-1]) if explain else None
+    table = _tuning_lines(found[-1]) if tuning else []
     if as_json:
-        typer.echo(json.dumps([_data(point, prediction) for point, prediction in found]))
+        typer.echo(json.dumps(_data(found, why, table)))
         return
-    for line in (*_table(found), *_notes(found)):
-        typer.echo(line)
+    lines = [*_table(found), *_notes(found)]
     if explain:
-        for line in _explanation(found):
-            typer.echo(line)
+        from clusterlab.cli.predict_explain import explanation_lines
+
+        lines += explanation_lines(found[-1], why)
+    for line in (*lines, *([""] if table else []), *table):
+        typer.echo(line)
+
+
+def _explained(found: PredictedPoint) -> Explanation | None:
+    """What only NCCL's model has to say."""
+    from clusterlab.cost.nccl.explain import explain
+
+    return explain(found.request) if found.request.backend == "nccl" else None
+
+
+def _tuning_lines(found: PredictedPoint) -> list[str]:
+    from clusterlab.core.errors import UsageError
+    from clusterlab.cost.nccl.explain import made_communicator
+    from clusterlab.cost.nccl.tuning import format_tuning_table
+
+    if found.request.backend != "nccl":
+        raise UsageError(
+            "gloo has no tuning table", where="--tuning", expected="--backend nccl and GPUs"
+        )
+    return format_tuning_table(*made_communicator(found.request)).splitlines()
 
 
 def _no_fabric() -> Exception:
@@ -97,10 +167,18 @@ def _no_fabric() -> Exception:
     )
 
 
-def _data(point: Point, prediction: Prediction) -> dict[str, Any]:
+def _data(
+    found: list[PredictedPoint], why: Explanation | None, table: list[str]
+) -> list[dict[str, Any]]:
+    """An object a point; the last one has what --explain and --tuning ask for."""
     from dataclasses import asdict
 
-    return {**asdict(point), **_finite(asdict(prediction))}
+    points = [{**asdict(one.point), **_finite(asdict(one.prediction))} for one in found]
+    if why is not None:
+        points[-1]["explanation"] = _finite(asdict(why))
+    if table:
+        points[-1]["tuning_table"] = table
+    return points
 
 
 def _finite(value: Any) -> Any:
@@ -115,11 +193,12 @@ def _finite(value: Any) -> Any:
 _COLUMNS = "{:<15}{:>9}{:>11}{:>9}{:>9}{:>9}  {:<18}{}"
 
 
-def _table(found: list[tuple[Point, Prediction]]) -> list[str]:
+def _table(found: list[PredictedPoint]) -> list[str]:
     titles = ("collective", "size", "time", "algbw", "busbw", "bound", "how", "limited by")
     units = ("", "", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", "")
     lines = [_COLUMNS.format(*titles).rstrip(), _COLUMNS.format(*units).rstrip()]
-    for point, p in found:
+    for one in found:
+        point, p = one.point, one.prediction
         lines.append(
             _COLUMNS.format(
                 point.collective,
@@ -135,24 +214,9 @@ def _table(found: list[tuple[Point, Prediction]]) -> list[str]:
     return lines
 
 
-def _notes(found: list[tuple[Point, Prediction]]) -> list[str]:
+def _notes(found: list[PredictedPoint]) -> list[str]:
     """What the reader must know of the figures above, each once."""
-    return [f"note: {note}" for note in dict.fromkeys(n for _, p in found for n in p.notes)]
-
-
-def _explanation(found: list[tuple[Point, Prediction]]) -> list[str]:
-    point, p = found[-1]
-    lines = [
-        "",
-        f"{point.collective} of {human_size(point.size_bytes)}:",
-        f"  bound: {p.bound.time_us:.1f} us, limited by {p.bound.limited_by}",
-    ]
-    lines += [
-        f"  also possible: {'/'.join(w for w in (a.algorithm, a.protocol) if w)}, {a.time_us:.1f} us"
-        for a in p.alternatives
-    ]
-    lines += [f"  {c.name} = {c.value:g} {c.unit}  ({c.source})" for c in p.provenance]
-    return lines
+    return [f"note: {n}" for n in dict.fromkeys(n for one in found for n in one.prediction.notes)]
 
 
 def register(root: typer.Typer) -> None:

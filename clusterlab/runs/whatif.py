@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
+from typing import get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point
+from clusterlab.core.suggest import unknown
+from clusterlab.cost.nccl.constants import parse_version
+from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
-from clusterlab.cost.types import Prediction, PredictRequest, one_group
+from clusterlab.cost.types import Issue, Prediction, PredictRequest, one_group
 from clusterlab.runs.plan import make_plan, resolve_config
 from clusterlab.runs.predicting import THIS_HOST
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import chip_name
 from clusterlab.topology.opening import open_fabric
@@ -19,7 +25,11 @@ from clusterlab.topology.place import place_on
 
 @dataclass(frozen=True, slots=True)
 class PredictOptions:
-    """What was typed after ``clusterlab predict``. ``ranks`` None: every GPU of the fabric."""
+    """What was typed after ``clusterlab predict``.
+
+    ``ranks`` None: every GPU of the fabric, or ``ranks_per_node`` of each host. ``variables`` are words
+    NAME=VALUE; the process's own environment is not read.
+    """
 
     fabric: str
     collective_text: str
@@ -31,12 +41,31 @@ class PredictOptions:
     dtype_text: str
     op_text: str
     backend: str
+    ranks_per_node: int | None = None
+    variables: tuple[str, ...] = ()
+    nccl_version: str | None = None
+    timing: str | None = None
 
 
-def predict_sweep(options: PredictOptions) -> list[tuple[Point, Prediction]]:
+@dataclass(frozen=True, slots=True)
+class PredictedPoint:
+    """A point of the sweep, what was asked for it, and the answer."""
+
+    point: Point
+    request: PredictRequest
+    prediction: Prediction
+
+
+def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     """Every point of the sweep with its prediction. Raises UsageError for what makes no sense."""
     if options.backend not in ("auto", "gloo", "nccl"):
         raise UsageError(f"{options.backend!r}", where="--backend", expected="auto, gloo or nccl")
+    overrides = checked_variables(options.variables)
+    version = _version(options.nccl_version)
+    issue = _issue(options.timing)
+    for option, count in (("--ranks", options.ranks), ("--ranks-per-node", options.ranks_per_node)):
+        if count is not None and count < 1:
+            raise UsageError(f"{count}", where=option, expected="at least 1")
     calibration = None
     if options.fabric == THIS_HOST:
         from clusterlab.runs.selfcal import load_or_calibrate
@@ -45,13 +74,12 @@ def predict_sweep(options: PredictOptions) -> list[tuple[Point, Prediction]]:
         fabric = host_fabric(read_host())
     else:
         fabric = open_fabric(options.fabric)
-    gpus = len(fabric.of_kind("gpu"))
-    backend = options.backend
-    if backend == "auto":
-        known = all(chip_name(g.model or "") for g in fabric.of_kind("gpu"))
-        backend = "nccl" if gpus and known else "gloo"  # a lab's pretend GPUs run no NCCL
-    world_size = options.ranks or gpus or 4
-    placement = place_on(fabric, world_size)
+    backend = _backend(options.backend, fabric)
+    if backend != "nccl":
+        _refuse_nccl_only(options)
+    world_size = options.ranks or _all_ranks(fabric, options.ranks_per_node)
+    placement = place_on(fabric, world_size, ranks_per_host=options.ranks_per_node)
+    groups = one_group(placement)
     config = resolve_config(
         collective_text=options.collective_text,
         begin=options.begin,
@@ -70,25 +98,97 @@ def predict_sweep(options: PredictOptions) -> list[tuple[Point, Prediction]]:
         fabric=options.fabric,
     )
     plan = make_plan(config, world_size, lambda _name, _dtype, _op: None)
-    return [
-        (
-            point,
-            predict(
-                PredictRequest(
-                    fabric=fabric,
-                    groups=one_group(placement),
-                    collective=point.collective,
-                    size_bytes=point.size_bytes,
-                    dtype=point.dtype,
-                    op=point.op,
-                    root=point.root,
-                    backend=backend,
-                    calibration=calibration,
-                )
-            ),
+    requests = [
+        PredictRequest(
+            fabric=fabric,
+            groups=groups,
+            collective=point.collective,
+            size_bytes=point.size_bytes,
+            dtype=point.dtype,
+            op=point.op,
+            root=point.root,
+            backend=backend,
+            issue=issue,
+            library_version=version,
+            overrides=overrides,
+            calibration=calibration,
         )
         for point in plan.points
     ]
+    return [
+        PredictedPoint(point, request, predict(request))
+        for point, request in zip(plan.points, requests, strict=True)
+    ]
+
+
+def checked_variables(words: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` words as a mapping of NCCL's variables. Raises UsageError naming the word."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not re.fullmatch(r"(NCCL|RCCL)_[A-Z0-9_]+", name):
+            raise UsageError(
+                f"{word!r}",
+                where="-x",
+                expected="NAME=VALUE with a variable of NCCL, as NCCL_ALGO=ring",
+            )
+        if not equals or not value.strip():
+            raise UsageError(
+                f"{name} has no value", where="-x", expected=f"{name}=VALUE",
+                fix="the environment is not read: write the value",
+            )  # fmt: skip
+        if found.get(name, value) != value:
+            raise UsageError(
+                f"{name} is {found[name]!r} and {value!r}", where="-x", expected="one value each"
+            )
+        found[name] = value
+    parse_overrides(found)
+    return found
+
+
+def _version(text: str | None) -> str | None:
+    if text is not None and parse_version(text) is None:
+        raise UsageError(f"{text!r}", where="--nccl-version", expected="a version, as 2.27.5")
+    return text
+
+
+def _issue(text: str | None) -> Issue:
+    """The way calls are issued; torch's eager one unless said."""
+    known: tuple[Issue, ...] = get_args(Issue)
+    for issue in known:
+        if issue == (text or "eager"):
+            return issue
+    raise unknown("timing", text or "", known, where="--timing")
+
+
+def _backend(asked: str, fabric: Fabric) -> str:
+    """NCCL where GPUs are of a known make: a lab's pretend GPUs run none."""
+    if asked != "auto":
+        return asked
+    gpus = fabric.of_kind("gpu")
+    return "nccl" if gpus and all(chip_name(g.model or "") for g in gpus) else "gloo"
+
+
+def _refuse_nccl_only(options: PredictOptions) -> None:
+    given = {
+        "-x": options.variables,
+        "--nccl-version": options.nccl_version,
+        "--timing": options.timing,
+    }
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                "means something to NCCL only, and this is predicted for gloo",
+                where=option,
+                expected="--backend nccl and a fabric with GPUs",
+            )
+
+
+def _all_ranks(fabric: Fabric, ranks_per_node: int | None) -> int:
+    """One rank a GPU, no more than asked for on each host; 4 (or so many a host) where there are none."""
+    if not fabric.of_kind("gpu"):
+        return 4 if ranks_per_node is None else ranks_per_node * len(fabric.hosts)
+    return sum(len(fabric.on_host(h, "gpu")[:ranks_per_node]) for h in fabric.hosts)
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,221 @@
+"""Why a prediction for NCCL is what it is: all ways NCCL weighs, the parts of the time, the busiest link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from clusterlab.core.collectives import collective as named
+from clusterlab.cost.effects.constants import Effects, chip_class, network_class, shipped_effects
+from clusterlab.cost.effects.features import (
+    Features,
+    features,
+    gpu_link_GBps,
+    message_features,
+    message_wire_us,
+)
+from clusterlab.cost.effects.formula import time_us
+from clusterlab.cost.nccl.beyond_nics import network_share
+from clusterlab.cost.nccl.busiest import busiest
+from clusterlab.cost.nccl.choice import ranked
+from clusterlab.cost.nccl.communicator import Communicator
+from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.graphs import communicator
+from clusterlab.cost.nccl.graphs.build import NEWEST
+from clusterlab.cost.nccl.overrides import Overrides, apply_overrides, parse_overrides
+from clusterlab.cost.nccl.tuning import tuning_table
+from clusterlab.cost.nccl.words import COLLECTIVES, graph_of
+from clusterlab.cost.types import PredictRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One algorithm and protocol: our time, and NCCL's own with the figures it makes it of."""
+
+    algorithm: str
+    protocol: str
+    time_us: float
+    library_time_us: float
+    library_latency_us: float
+    library_algbw_GBps: float
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """µs that ``name`` adds to the parts before it."""
+
+    name: str
+    us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The kind of link that the chosen algorithm keeps busiest. ``GBps`` is all of it (a GPU's links, or a
+    host's NICs); bytes over it per byte of the buffer, also of a ring.
+    """
+
+    name: str
+    GBps: float
+    bytes_per_byte: float
+    ring_bytes_per_byte: float
+    busy_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The graph of the chosen algorithm: ``channels`` of so many GB/s inside a host and between hosts."""
+
+    algorithm: str
+    channels: int
+    intra_GBps: float
+    inter_GBps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """``ways`` as NCCL ranks them, its choice first, empty for collectives without a model in NCCL;
+    ``switched_off`` are those that NCCL does not offer here. ``parts`` add up to ``formula_us``, the time
+    before the rules of ``predict`` (launch, smaller sizes, bound). ``wire_us`` is that of the bytes at full
+    rate of the channels.
+    """
+
+    library: str
+    version: str
+    constants_version: str
+    ranks: int
+    nodes: int
+    chip: str
+    network: str | None
+    found: Found
+    ways: tuple[Way, ...]
+    switched_off: tuple[str, ...]
+    parts: tuple[Part, ...]
+    formula_us: float
+    wire_us: float
+    link: Link | None
+
+
+def made_communicator(request: PredictRequest) -> tuple[Communicator, Overrides]:
+    """What NCCL knows of the request's first group, and the variables it obeys. UsageError as ``predict``."""
+    ranks = request.groups[0]
+    overrides = parse_overrides(request.overrides)
+    comm = communicator(
+        request.fabric, ranks, [r.device or "" for r in ranks],
+        version=request.library_version or NEWEST, overrides=overrides.graph,
+    )  # fmt: skip
+    return apply_overrides(comm, overrides), overrides
+
+
+def explain(request: PredictRequest) -> Explanation | None:
+    """Of the first group of ``request``; None for one rank. Raises UsageError where ``predict`` does."""
+    comm, overrides = made_communicator(request)
+    if comm.ranks == 1:
+        return None
+    name = named(request.collective).name
+    devices = [r.device or "" for r in request.groups[0]]
+    share = network_share(request.fabric, devices) if comm.nodes > 1 else 1.0
+    effects = shipped_effects().of(comm)
+    ways: tuple[Way, ...] = ()
+    off: tuple[str, ...] = ()
+    link = None
+    if name in COLLECTIVES:
+        ways = _ways(name, request, comm, overrides, share)
+        off = _switched_off(name, comm, overrides, ways)
+        algorithm = ways[0].algorithm
+        point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share)
+        link = _link(comm, name, algorithm, request.size_bytes, share)
+    else:
+        algorithm = "ring"
+        wire_us = message_wire_us(comm, name, request.size_bytes) / share
+        point = message_features(comm, name, request.size_bytes, wire_us)
+    graph = graph_of(algorithm, comm)
+    return Explanation(
+        library=comm.library.upper(),
+        version=comm.version,
+        constants_version=constants_for(comm.version, comm.library).version,
+        ranks=comm.ranks,
+        nodes=comm.nodes,
+        chip=chip_class(comm),
+        network=network_class(comm) if comm.nodes > 1 else None,
+        found=Found(
+            algorithm,
+            graph.channels,
+            graph.intra_GBps,
+            graph.inter_GBps if comm.nodes > 1 else None,
+        ),
+        ways=ways,
+        switched_off=off,
+        parts=parts(point, effects),
+        formula_us=float(time_us(point, effects)),
+        wire_us=max(point.wire_us, point.network_wire_us),
+        link=link,
+    )
+
+
+def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
+    """What start, hops and bytes add, one after the other; what adds nothing is left out."""
+    nothing = replace(
+        point, hops_inside=0, hops_between=0, wire_us=0.0, network_wire_us=0.0, copy_us=0.0
+    )
+    inside = replace(nothing, hops_inside=point.hops_inside)
+    between = replace(inside, hops_between=point.hops_between)
+    steps = (
+        ("start", nothing),
+        (f"{point.hops_inside} hops inside a host", inside),
+        (f"{point.hops_between} hops between hosts", between),
+        ("bytes", point),
+    )
+    found, before_us = [], 0.0
+    for name, stage in steps:
+        here_us = float(time_us(stage, effects))
+        if here_us > before_us:
+            found.append(Part(name, here_us - before_us))
+        before_us = here_us
+    return tuple(found)
+
+
+def _ways(
+    name: str, request: PredictRequest, comm: Communicator, overrides: Overrides, share: float
+) -> tuple[Way, ...]:
+    size, effects = request.size_bytes, shipped_effects().of(comm)
+    return tuple(
+        Way(
+            c.algorithm,
+            c.protocol,
+            float(time_us(features(comm, name, c.algorithm, c.protocol, size, share), effects)),
+            c.time_us,
+            c.latency_us,
+            c.algbw_GBps,
+            c.channels,
+        )
+        for c in ranked(name, size, comm, overrides, dtype=request.dtype)
+    )
+
+
+def _switched_off(
+    name: str, comm: Communicator, overrides: Overrides, ways: tuple[Way, ...]
+) -> tuple[str, ...]:
+    """What has a place in NCCL's table but is not weighed. Without a latency it does not exist at all."""
+    weighed = {(w.algorithm, w.protocol) for w in ways}
+    table = tuning_table(name, comm, overrides)
+    return tuple(
+        "/".join(cell)
+        for cell, entry in table.items()
+        if cell not in weighed and entry.latency_us > 0
+    )
+
+
+def _link(comm: Communicator, name: str, algorithm: str, size_bytes: int, share: float) -> Link:
+    limit = busiest(comm, name, algorithm, size_bytes, share)
+    ring = busiest(comm, name, "ring", size_bytes, share)
+    rate = gpu_link_GBps(comm)
+    if limit.name.startswith("NICs") and comm.network is not None:
+        rate = comm.network.nics * comm.network.nic_GBps * share
+    per_byte = rate * 1e3 / size_bytes
+    return Link(
+        name=limit.name,
+        GBps=rate,
+        bytes_per_byte=limit.busy_us * per_byte,
+        ring_bytes_per_byte=ring.busy_us * per_byte if ring.name == limit.name else 0.0,
+        busy_us=limit.busy_us,
+    )

@@ -1,0 +1,219 @@
+"""``clusterlab predict``: its options, its errors, and what --explain and --tuning say."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from clusterlab.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def text(capsys: Capture, *words: str) -> str:
+    assert main(["predict", *words]) == 0
+    return capsys.readouterr().out
+
+
+def data(capsys: Capture, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text(capsys, *words, "--json"))
+    return found
+
+
+def refused(capsys: Capture, *words: str) -> str:
+    assert main(["predict", *words]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.count("\n") == 1 and said.err.startswith("clusterlab: ")
+    return said.err
+
+
+HGX = ("--fabric", "hgx-h100")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ranks", "9"), "at most its 8 GPUs"),
+        (("--ranks", "0"), "--ranks: 0; expected at least 1"),
+        (("--ranks", "-2"), "--ranks: -2; expected at least 1"),
+        (("--ranks-per-node", "0"), "--ranks-per-node: 0"),
+        (("--ranks-per-node", "4", "--ranks", "5"), "at most its 4 GPUs (4 per host)"),
+        (("-b", "0"), "-b: 0; expected at least 1 byte"),
+        (("-b", "-8"), "-b: not a size"),
+        (("-b", "8", "-e", "-1G"), "-e: not a size"),
+        (("--collective", "all_reduced"), "unknown collective 'all_reduced'"),
+        (("-x", "NCCL_ALGO=rings"), "NCCL_ALGO: unknown value 'rings'"),
+        (("-x", "NCCL_PROTO=LL256"), "NCCL_PROTO: unknown value 'LL256'"),
+        (("-x", "NCCL_ALGO"), "NCCL_ALGO has no value"),
+        (("-x", "NCCL_ALGO="), "NCCL_ALGO has no value"),
+        (("-x", "OMP_NUM_THREADS=4"), "a variable of NCCL"),
+        (("-x", "ring"), "expected NAME=VALUE"),
+        (("-x", "NCCL_PROTO=LL", "-x", "NCCL_PROTO=Simple"), "one value each"),
+        (("-x", "NCCL_ALGO=CollNetDirect"), "nothing is left for all_reduce"),
+        (("-x", "NCCL_NTHREADS=100"), "NCCL_NTHREADS: 100; expected a multiple of 32"),
+        (("--nccl-version", "newest"), "--nccl-version: 'newest'"),
+        (("--timing", "graphs"), "unknown timing 'graphs'"),
+        (("--backend", "mpi"), "--backend"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(
+    capsys: Capture, words: tuple[str, ...], said: str
+) -> None:
+    assert said in refused(capsys, *HGX, "-b", "1M", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("-x", "NCCL_ALGO=ring"), ("--nccl-version", "2.27.5"), ("--timing", "graph"), ("--tuning",)],
+)
+def test_what_only_nccl_knows_is_refused_for_gloo(capsys: Capture, words: tuple[str, ...]) -> None:
+    assert words[0] in refused(capsys, "--fabric", "lab-2x4", "-b", "1M", *words)
+
+
+def test_variables_force_what_they_force_in_nccl(capsys: Capture) -> None:
+    (free,) = data(capsys, *HGX, "-b", "1G")
+    (forced,) = data(capsys, *HGX, "-b", "1G", "-x", "NCCL_ALGO=ring", "--env", "NCCL_PROTO=LL128")
+    assert (free["algorithm"], forced["algorithm"], forced["protocol"]) == ("nvls", "ring", "ll128")
+    assert forced["time_us"] > free["time_us"]
+    same = [a for a in free["alternatives"] if (a["algorithm"], a["protocol"]) == ("ring", "ll128")]
+    assert forced["time_us"] == pytest.approx(same[0]["time_us"])
+
+
+def test_the_environment_is_not_read(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = data(capsys, *HGX, "-b", "1G")
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("NCCL_PROTO", "nonsense")
+    assert data(capsys, *HGX, "-b", "1G") == before
+    assert "environment are not read" in " ".join(text(capsys, "--help").split())
+
+
+def test_variables_without_a_model_are_named(capsys: Capture) -> None:
+    assert "note: not modelled: NCCL_BUFFSIZE" in text(
+        capsys, *HGX, "-b", "1M", "-x", "NCCL_BUFFSIZE=1048576"
+    )
+
+
+def test_the_version_decides_the_choice(capsys: Capture) -> None:
+    (old,) = data(capsys, *HGX, "-b", "1G", "--nccl-version", "2.14.3")
+    (new,) = data(capsys, *HGX, "-b", "1G", "--nccl-version", "2.27.5")
+    assert (old["algorithm"], new["algorithm"]) == ("ring", "nvls")
+    assert any("2.14.3" in c["source"] for c in old["provenance"])
+
+
+def test_timing_is_the_launch_under_small_sizes_only(capsys: Capture) -> None:
+    small, large = (
+        {
+            how: data(capsys, *HGX, "-b", size, "--timing", how)[0]["time_us"]
+            for how in ("eager", "graph", "library")
+        }
+        for size in ("8", "1G")
+    )
+    assert small["eager"] > small["library"] >= small["graph"]
+    assert large["eager"] == large["library"] == large["graph"]
+    assert data(capsys, *HGX, "-b", "8")[0]["time_us"] == small["eager"]
+
+
+def test_ranks_per_node_spreads_ranks_over_hosts(capsys: Capture) -> None:
+    two = ("--fabric", "dgx-h100-2node", "-b", "1G", "--explain")
+    (packed,) = data(capsys, *two, "--ranks", "8")
+    (spread,) = data(capsys, *two, "--ranks", "8", "--ranks-per-node", "4")
+    (all_of_them,) = data(capsys, *two, "--ranks-per-node", "4")
+    assert (packed["explanation"]["nodes"], spread["explanation"]["nodes"]) == (1, 2)
+    assert all_of_them["explanation"]["ranks"] == 8
+    assert spread["time_us"] > packed["time_us"]
+
+
+def test_explain_says_why_busbw_is_above_the_line_rate_under_nvls(capsys: Capture) -> None:
+    said = " ".join(text(capsys, *HGX, "-b", "16G", "--explain").split())
+    found = re.search(
+        r"busbw ([\d.]+) GB/s on links of ([\d.]+) GB/s \(NVLink of each GPU\): nvls moves S \(1 \+ 1/n\) = "
+        r"1\.125 S over them, a ring would 2 S \(n-1\)/n = 1\.750 S; they are (\d+)% busy, "
+        "so busbw is above the line rate",
+        said,
+    )
+    assert found, said
+    busbw, link, busy = map(float, found.groups())
+    assert busbw > link
+    # busbw is 1.75 S over the time, and 1.125 S pass the link.
+    assert busy == pytest.approx(100 * busbw / 1.75 * 1.125 / link, abs=0.6)
+
+
+def test_explain_ranks_all_ways_with_nccls_own_figures(capsys: Capture) -> None:
+    (point,) = data(capsys, *HGX, "-b", "256M", "--explain")
+    why = point["explanation"]
+    ways = {(w["algorithm"], w["protocol"]): w for w in why["ways"]}
+    assert len(ways) == 1 + len(point["alternatives"])
+    assert (why["ways"][0]["algorithm"], why["ways"][0]["protocol"]) == ("nvls", "simple")
+    assert why["ways"][0]["library_time_us"] == point["library_time_us"]
+    theirs = [w["library_time_us"] for w in why["ways"]]
+    assert theirs == sorted(theirs)
+    assert "collnet_chain/simple" in why["switched_off"]
+    table = text(capsys, *HGX, "-b", "256M", "--explain").splitlines()
+    shown = [
+        line.split() for line in table if re.match(r" +(ring|tree|nvls)/\S+ +[\d.]+ +[\d.]+", line)
+    ]
+    assert {tuple(words[0].split("/")) for words in shown} == set(ways)
+    assert [float(words[1]) for words in shown] == sorted(float(words[1]) for words in shown)
+    assert next(words for words in shown if "chosen" in words)[0] == "nvls/simple"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--fabric", "hgx-h100", "-b", "1M"),
+        ("--fabric", "superpod-h100-1su", "--ranks", "64", "-b", "1G"),
+        ("--fabric", "l40s-8", "-b", "1M"),
+        ("--fabric", "mi300x", "-b", "64M"),
+        ("--fabric", "gb200-nvl72", "--collective", "all_gather", "-b", "64M"),
+        ("--fabric", "aws-p5", "--collective", "all_to_all", "-b", "64M"),
+    ],
+)
+def test_the_parts_of_the_time_add_up(capsys: Capture, words: tuple[str, ...]) -> None:
+    (point,) = data(capsys, *words, "--explain", "--timing", "library")
+    why = point["explanation"]
+    assert sum(part["us"] for part in why["parts"]) == pytest.approx(why["formula_us"])
+    assert all(part["us"] > 0 for part in why["parts"])
+    assert why["formula_us"] <= point["time_us"] * 1.05
+
+
+def test_explain_explains_the_last_point_only(capsys: Capture) -> None:
+    points = data(capsys, *HGX, "-b", "1M", "-e", "4M", "-f", "2", "--explain")
+    assert ["explanation" in p for p in points] == [False, False, True]
+    assert "all_reduce of 4 MiB:" in text(
+        capsys, *HGX, "-b", "1M", "-e", "4M", "-f", "2", "--explain"
+    )
+
+
+def test_explain_holds_for_one_rank_and_without_a_model(capsys: Capture) -> None:
+    assert "launch on the host" in text(capsys, *HGX, "--ranks", "1", "-b", "1M", "--explain")
+    assert "NCCL has no model of this collective" in text(
+        capsys, *HGX, "--collective", "all_to_all", "-b", "1M", "--explain"
+    )
+
+
+def test_lines_of_an_explanation_fit_a_terminal(capsys: Capture) -> None:
+    said = text(capsys, "--fabric", "superpod-h100-1su", "-b", "1M", "--explain")
+    start = said.index("all_reduce of 1 MiB")
+    prose = said[start:].split("constants, by source")[0]
+    assert max(map(len, prose.splitlines())) <= 100
+
+
+def test_tuning_is_nccls_table(capsys: Capture) -> None:
+    said = text(capsys, *HGX, "-b", "1M", "--tuning")
+    row = next(line for line in said.splitlines() if line.lstrip().startswith("AllReduce |"))
+    assert re.match(r"\s+AllReduce \|\s+[\d.]+/\s*[\d.]+ \|", row)
+    (point,) = data(capsys, *HGX, "-b", "1M", "--tuning")
+    assert row in point["tuning_table"]
+
+
+def test_json_has_all_that_the_table_leaves_out(capsys: Capture) -> None:
+    (point,) = data(capsys, *HGX, "-b", "1G")
+    assert {"library_time_us", "alternatives", "bottleneck", "provenance", "notes", "bound"} <= set(
+        point
+    )
+    assert point["bottleneck"]["name"] == "NVLink of each GPU"
+    assert all({"name", "value", "unit", "source"} == set(c) for c in point["provenance"])
