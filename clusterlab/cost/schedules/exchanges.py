@@ -1,8 +1,8 @@
 """all_to_all and send_recv: messages straight to their reader, or by way of a GPU on its rail.
 
 NCCL's all_to_all is n-1 sends and receives in one group; with PXN a message for another node goes over
-NVLink to the GPU at the reader's NIC first (NCCL `src/enqueue.cc`, `src/graph/paths.cc`; the rail step
-is in its PXN description). n ranks, g per node, N nodes, s ranks on the NIC with most.
+NVLink to the GPU at the reader's NIC first (NCCL `src/enqueue.cc`, `src/graph/paths.cc`).
+n ranks, g per node, N nodes, s ranks on the NIC with most.
 """
 
 from __future__ import annotations
