@@ -60,13 +60,19 @@ PRIORS: dict[str, tuple[float, float, float]] = {
 }  # fmt: skip
 FREER = {("chips", "cdna"): 2.5, ("chips", "pcie"): 2.0}
 """Other hardware or another library: classes may deviate more."""
-FAMILIES = {"ib": 0, "roce": 0, "gib": 0, "slingshot": 0, "efa2": 1, "efa1": 1, "tcpxo": 1, "tcpx": 2, "tcp": 2, "staged": 2}  # fmt: skip
+FAMILIES = {
+    "ib": 0, "roce": 0, "gib": 0, "slingshot": 0,
+    "efa2": 1, "efa1": 1, "tcpxo": 1,
+    "tcpx": 2, "tcp": 2, "staged": 2,
+}  # fmt: skip
 """Networks alike: by RDMA, by a cloud's own card, through the host."""
 HOST_US = 4.0
 NOISE, LINEAR_FROM, TOP = 0.10, 1.0, 2.0
 NOT_FITTED = ("mscclpp",)
 """Rows whose ``algo`` says that another library's kernels ran."""
-FIELDS = [f.name for f in fields(Features) if f.name not in ("kind", "protocol", "several_nodes", "sums")]
+FIELDS = [
+    f.name for f in fields(Features) if f.name not in ("kind", "protocol", "several_nodes", "sums")
+]
 
 
 def main() -> None:
@@ -77,7 +83,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the package's constants.yaml")
     options = parser.parse_args()
     rows = [row for file in options.files for row in _rows(file)]
-    print(f"{len(rows)} rows of {len({r.table for r in rows})} tables on {len({r.system for r in rows})} systems")
+    print(
+        f"{len(rows)} rows of {len({r.table for r in rows})} tables"
+        f" on {len({r.system for r in rows})} systems"
+    )
     found = fit(rows)
     scores = {"fitted": report("fitted", rows, predicted(found, rows))}
     if options.cross_validate:
@@ -99,15 +108,23 @@ def _rows(file: Path) -> list[SimpleNamespace]:
         )  # fmt: skip
         if request.collective in ("all_to_all", "send_recv"):
             wire = message_wire_us(comm, request.collective, point.size_bytes)
-            terms, library = message_features(comm, request.collective, point.size_bytes, wire), None
+            terms, library = (
+                message_features(comm, request.collective, point.size_bytes, wire),
+                None,
+            )
         else:
-            best = ranked(request.collective, point.size_bytes, comm, overrides, dtype=request.dtype)[0]
-            terms = features(comm, request.collective, best.algorithm, best.protocol, point.size_bytes)
+            best = ranked(
+                request.collective, point.size_bytes, comm, overrides, dtype=request.dtype
+            )[0]
+            terms = features(
+                comm, request.collective, best.algorithm, best.protocol, point.size_bytes
+            )
             library = best.time_us
         found.append(SimpleNamespace(
             terms=terms, library=library, time=point.time_us, table=point.table, system=point.system,
             collective=request.collective, size=point.size_bytes, published=point.published,
-            chip=kept.chip_class(comm), network=kept.network_class(comm), fitted=not any(w in point.algo for w in NOT_FITTED),
+            chip=kept.chip_class(comm), network=kept.network_class(comm),
+            fitted=not any(w in point.algo for w in NOT_FITTED),
         ))  # fmt: skip
     return found
 
@@ -129,7 +146,7 @@ class Layout:
                     self._add((name, "family", str(family)), own * wide, sigmas)
                 for network in kept.NETWORKS:
                     self._add((name, network), own * 0.6, sigmas)
-        self._add(("crowding", "pcie"), 1.0, sigmas)
+        self._add(("crowding", "pcie"), 5.0, sigmas)
         self.sigmas = torch.tensor(sigmas)
 
     def _add(self, key: tuple[str, ...], sigma: float, sigmas: list[float]) -> None:
@@ -139,7 +156,11 @@ class Layout:
     def values(self, v: Any, name: str, chips: Any, networks: Any) -> Any:
         """The constant for rows whose classes are given by index."""
         if name == "crowding":
-            return torch.where(chips == kept.CHIPS.index("pcie"), 4.0 * torch.sigmoid(v[self.at["crowding", "pcie"]]) , 0.0)
+            return torch.where(
+                chips == kept.CHIPS.index("pcie"),
+                4.0 * torch.sigmoid(v[self.at["crowding", "pcie"]]),
+                0.0,
+            )
         middle = PRIORS[name][0]
         log = v[self.at[name,]]
         if "overlap" in name:
@@ -147,7 +168,10 @@ class Layout:
         if name in kept.CHIP_CONSTANTS:
             log = log + torch.stack([v[self.at[name, c]] for c in kept.CHIPS])[chips]
         elif name in kept.NETWORK_CONSTANTS:
-            own = [v[self.at[name, n]] + v[self.at[name, "family", str(FAMILIES[n])]] for n in kept.NETWORKS]
+            own = [
+                v[self.at[name, n]] + v[self.at[name, "family", str(FAMILIES[n])]]
+                for n in kept.NETWORKS
+            ]
             log = log + torch.stack(own)[networks]
         return middle * torch.exp(log)
 
@@ -164,7 +188,9 @@ def _batches(rows: list[SimpleNamespace]) -> list[SimpleNamespace]:
         groups[t.kind, t.protocol, t.several_nodes, t.sums].append(index)
     made = []
     for (kind, protocol, several, sums), members in groups.items():
-        columns = {f: torch.tensor([float(getattr(rows[i].terms, f)) for i in members]) for f in FIELDS}
+        columns = {
+            f: torch.tensor([float(getattr(rows[i].terms, f)) for i in members]) for f in FIELDS
+        }
         made.append(SimpleNamespace(
             terms=SimpleNamespace(kind=kind, protocol=protocol, several_nodes=several, sums=sums, **columns),
             members=torch.tensor(members),
@@ -276,11 +302,18 @@ def report(title: str, rows: list[SimpleNamespace], times: Any) -> dict[str, Any
             "plateau_within_10_pct": round(100 * float(np.mean(np.array(near) <= 0.10))),
             "plateau_within_20_pct": round(100 * float(np.mean(np.array(near) <= 0.20))),
             "median_mape_pct": round(100 * float(np.median([x.mape for x in published])), 1),
-            "median_mape_one_latency_pct": round(100 * float(np.nanmedian([x.one for x in published])), 1),
-            "nccl_median_mape_pct": round(100 * float(np.nanmedian([x.library for x in published])), 1),
+            "median_mape_one_latency_pct": round(
+                100 * float(np.nanmedian([x.one for x in published])), 1
+            ),
+            "nccl_median_mape_pct": round(
+                100 * float(np.nanmedian([x.library for x in published])), 1
+            ),
         }
         for x in published:
-            print(f"  {title} {x.name:30s} mape {100 * x.mape:6.1f} one {100 * x.one:6.1f} plateau {x.plateau:5.2f} NCCL {100 * x.library:6.1f}")
+            print(
+                f"  {title} {x.name:30s} mape {100 * x.mape:6.1f} one {100 * x.one:6.1f}"
+                f" plateau {x.plateau:5.2f} NCCL {100 * x.library:6.1f}"
+            )
     if single:
         groups = defaultdict(list)
         for x in single:
@@ -293,7 +326,9 @@ def report(title: str, rows: list[SimpleNamespace], times: Any) -> dict[str, Any
             "median_mape_pct": round(float(np.median([means[k] for k in ours])), 1),
             "median_mape_one_latency_pct": round(float(np.median([ones[k] for k in ours])), 1),
             "all_to_all_median_mape_pct": round(float(np.median([means[k] for k in a2a])), 1),
-            "nccl_median_mape_pct": round(float(np.median([100 * np.mean([x.library for x in groups[k]]) for k in ours])), 1),
+            "nccl_median_mape_pct": round(
+                float(np.median([100 * np.mean([x.library for x in groups[k]]) for k in ours])), 1
+            ),
         }
         for k in sorted(means):
             print(f"  {title} {k[0]:12s} {k[1]:15s} mape {means[k]:6.1f} one {ones[k]:6.1f}")
@@ -305,8 +340,8 @@ def _yaml(v: Any, rows: list[SimpleNamespace], scores: dict[str, Any]) -> str:
     lines = [
         "# Written by tests/benchmarks/fit_effects.py. What each constant is: cost/effects/formula.py.",
         "# µs, bytes, shares of NCCL's own rate. A class of which nothing was measured has the shared value.",
-        'source: "fitted to nccl-tests on '
-        f'{len({r.system for r in rows})} systems ({len({r.table for r in rows})} tables), classes of GPU and network"',
+        f'source: "fitted to nccl-tests on {len({r.system for r in rows})} systems '
+        f'({len({r.table for r in rows})} tables), by class of GPU and network"',
         "scores: # on these tables, and on each system with it left out of the fit",
     ]
     for title, by_file in scores.items():

@@ -1,4 +1,4 @@
-"""The constants of the formula: by class of GPU, by class of network, and shared; each fitted, none by table."""
+"""The formula's constants: by class of GPU, by class of network, and shared; fitted, none by table."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ def read_effects(content: str, *, file: str) -> EffectTable:
     document = read_yaml(content, file=file)
     mapping(document, (), ("source", "scores", "chips", "networks", "shared"))
 
-    def group(name: str, rows: tuple[str, ...], columns: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    def group(
+        name: str, rows: tuple[str, ...], columns: tuple[str, ...]
+    ) -> dict[str, dict[str, float]]:
         mapping(document, (name,), columns)
         for column in columns:
             mapping(document, (name, column), rows)
@@ -146,7 +148,5 @@ def read_effects(content: str, *, file: str) -> EffectTable:
 def _positive(document: Document, path: Path) -> float:
     value = at(document, path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise UsageError(
-            f"{value!r}", where=document.where(*path), expected="a number, at least 0"
-        )
+        raise UsageError(f"{value!r}", where=document.where(*path), expected="a number, at least 0")
     return float(value)

@@ -14,7 +14,7 @@ from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import PROTOCOLS
 
 PHYSICAL = "2.30.7"
-"""The release whose table gives the rate of the wire: what a link carries does not depend on NCCL's version."""
+"""The release whose table gives the rate of the wire, which does not depend on NCCL's version."""
 
 _NVLS_OVER_LINK = 1.5
 """NVLS moves S (1 + 1/n) through a GPU's links where a ring moves 2 S (n-1)/n, and reads as it writes. The
@@ -54,6 +54,7 @@ def features(
     algorithm: str,
     protocol: str,
     size_bytes: float,
+    *,
     share: float = 1.0,
 ) -> Features:
     """Of a collective that NCCL has a model for, by one of its algorithms and protocols.
@@ -137,7 +138,8 @@ def message_features(
 def hops(comm: Communicator, collective: str, algorithm: str) -> tuple[int, int]:
     """(all, between nodes): hops one after another on the longest way.
 
-    Ring n-1 a pass, N-1 of them between nodes (broadcast and reduce: a chain of as many); tree up and down a node's chain and log2 N levels.
+    Ring n-1 a pass, N-1 of them between nodes (broadcast and reduce: a chain of as many); tree up and
+    down a node's chain and log2 N levels.
     """
     n, nodes = comm.ranks, comm.nodes
     passes = 2 if collective == "all_reduce" else 1
@@ -168,7 +170,16 @@ def _generation(comm: Communicator) -> str:
 
 
 def _peers(comm: Communicator) -> float:
-    return max(1.0, comm.ranks_per_node / 2) if comm.intra == "pcie" else 1.0
+    return max(1.0, comm.ranks_per_node / 2) if comm.host_memory else 1.0
+
+
+def _nics_GBps(comm: Communicator) -> float:
+    """What all NICs of a host carry together; the graph may have fewer channels than they have room for."""
+    network = comm.network
+    graph = comm.graphs["ring"]
+    if network is None:
+        return graph.channels * graph.inter_GBps
+    return network.nics * network.nic_GBps * _NIC_SHARE
 
 
 def _net_hop_us(
@@ -180,9 +191,7 @@ def _net_hop_us(
 
 
 @lru_cache(maxsize=4096)
-def _wire_us_per_byte(
-    comm: Communicator, collective: str, algorithm: str
-) -> tuple[float, float]:
+def _wire_us_per_byte(comm: Communicator, collective: str, algorithm: str) -> tuple[float, float]:
     """µs per byte of the buffer on the graph's channels, and on the NICs where they are apart."""
     size = 1.0
     n, nodes = comm.ranks, comm.nodes
@@ -192,10 +201,9 @@ def _wire_us_per_byte(
         inside = on_bus / (_NVLS_OVER_LINK * gpu_link_GBps(comm) * 1e3)
         if nodes == 1:
             return inside, 0.0
-        graph = comm.graphs["nvls"]
         # Of two nodes each tree's root and leaf halve what a NIC carries (tuning.cc).
         twice = 2 if nodes <= 2 and algorithm == "nvls_tree" else 1
-        return inside, on_bus / (graph.channels * graph.inter_GBps * twice * 1e3)
+        return inside, on_bus / (_nics_GBps(comm) * twice * 1e3)
     if algorithm == "tree" and comm.library == "nccl":
         graph = comm.graphs["tree"]
         rate = graph.intra_GBps if nodes <= 2 else graph.inter_GBps

@@ -12,6 +12,7 @@ Why these terms, where NCCL's own model has latency + S / bandwidth:
 * Chunks grow with the buffer, so the plateau is approached as 1/√S.
 * Between nodes a larger buffer goes in more pieces, each of which pays the network's step until the
   pipe is full: latency grows by a factor of up to 1 + φ.
+* Ranks without peer access all copy through the host's memory, and crowd there: × (n/2)^crowding.
 * Steps and transfers overlap in part: p lies between 1 (one after the other) and 4 (nearly the longer).
 
 Only operators that floats, numpy arrays and torch tensors share are used: the fit
@@ -20,29 +21,14 @@ Only operators that floats, numpy arrays and torch tensors share are used: the f
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 Number = Any
 """A float, or an array of them."""
 
 
-class Terms(Protocol):
-    """What the formula reads of a point; see ``features.Features``."""
-
-    kind: str
-    protocol: str
-    several_nodes: bool
-    sums: bool
-    size_bytes: Number
-    part_bytes: Number
-    hops_inside: Number
-    hops_between: Number
-    net_hop_us: Number
-    wire_us: Number
-    network_wire_us: Number
-    copy_us: Number
-    peers: Number
-
+Terms = Any
+"""``features.Features``, or an object with the same fields that are arrays."""
 
 LL_SHARE = 2.0
 """LL sends four bytes of flag with four of data (`src/device/prims_ll.h`)."""
@@ -116,7 +102,9 @@ def _nvls_tree(point: Terms, k: Any) -> Number:
 
 def _p2p_start(point: Terms, k: Any) -> Number:
     between = point.hops_between * k.p2p_network_us if point.several_nodes else 0.0
-    return k.base_us * k.p2p_base + k.p2p_peer_us * (point.hops_inside + point.hops_between) + between
+    return (
+        k.base_us * k.p2p_base + k.p2p_peer_us * (point.hops_inside + point.hops_between) + between
+    )
 
 
 def _p2p_transfer(point: Terms, k: Any) -> Number:

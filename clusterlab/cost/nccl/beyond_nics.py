@@ -36,7 +36,9 @@ def network_share(fabric: Fabric, devices: Sequence[str]) -> float:
 
 def _share(fabric: Fabric, way: Sequence[Crossing]) -> float:
     nics = _rate(
-        c for c in way if fabric.device(c.link.src).kind == "nic" and fabric.host_of(c.link.dst) is None
+        c
+        for c in way
+        if fabric.device(c.link.src).kind == "nic" and fabric.host_of(c.link.dst) is None
     )
     switches = _rate(
         c for c in way if fabric.host_of(c.link.src) is None and fabric.host_of(c.link.dst) is None

@@ -122,7 +122,7 @@ def explain(request: PredictRequest) -> Explanation | None:
         ways = _ways(name, request, comm, overrides, share)
         off = _switched_off(name, comm, overrides, ways)
         algorithm = ways[0].algorithm
-        point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share)
+        point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share=share)
         link = _link(comm, name, algorithm, request.size_bytes, share)
     else:
         algorithm = "ring"
@@ -182,7 +182,9 @@ def _ways(
         Way(
             c.algorithm,
             c.protocol,
-            float(time_us(features(comm, name, c.algorithm, c.protocol, size, share), effects)),
+            float(
+                time_us(features(comm, name, c.algorithm, c.protocol, size, share=share), effects)
+            ),
             c.time_us,
             c.latency_us,
             c.algbw_GBps,

@@ -120,7 +120,7 @@ def _estimate(
 
 def _time_us(case: _Case, choice: Choice, size_bytes: float) -> float:
     point = features(
-        case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, case.share
+        case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, share=case.share
     )
     return float(time_us(point, case.effects))
 
@@ -205,7 +205,10 @@ def _tables(comm: Communicator) -> str:
 
 
 def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]:
-    graph = comm.graphs.get("nvls" if algorithm.startswith("nvls") else algorithm) or comm.graphs["ring"]
+    graph = (
+        comm.graphs.get("nvls" if algorithm.startswith("nvls") else algorithm)
+        or comm.graphs["ring"]
+    )
     source = "NCCL's search (src/graph/search.cc)"
     found = [
         Constant("channels found", graph.channels, "1", source),

@@ -94,6 +94,8 @@ def machine_of(description: SystemDescription) -> Machine:
     cards = build.host in ("pcie", "ports")
     if intra.peers is False or (cards and not chip.peers and not intra.peers and gpus > 1):
         settings.setdefault("NCCL_P2P_DISABLE", "1")
+    elif intra.peers and cards:
+        settings.setdefault("NCCL_P2P_LEVEL", "SYS")  # the words say that peers reach each other
     return Machine(
         chip=chip,
         build=build,

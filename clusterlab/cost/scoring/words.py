@@ -194,11 +194,16 @@ def _peers(plain: str) -> bool | None:
 
 
 def _figures(plain: str, words: Vocabulary) -> tuple[int | None, float | None, float | None]:
-    """NICs of a node, Gb/s of one, Gb/s of all. Devices in brackets are what software sees."""
+    """NICs of a node, Gb/s of one, Gb/s of all. Devices in brackets are what software sees, but for cards
+    of two ports, which NCCL merges (NCCL_NET_MERGE_LEVEL, since 2.23).
+    """
     bracketed = [
         m for part in re.findall(r"\(([^()]*)\)", plain) for m in _COUNT_RATE.finditer(part)
     ]
     found = bracketed[0] if bracketed else _COUNT_RATE.search(plain)
+    outside = _COUNT_RATE.search(re.sub(r"\([^()]*\)", " ", plain))
+    if bracketed and outside and int(bracketed[0]["count"]) == 2 * int(outside["count"]):
+        found = outside
     if found is not None:
         devices = int(found["count"]) * int(found["ports"] or 1)
         return _checked(devices, _Gbps(found), words)

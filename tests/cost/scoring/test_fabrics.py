@@ -92,7 +92,8 @@ def test_pcie_runs_at_the_generation_the_table_names() -> None:
 
 def test_no_peer_access_is_a_setting() -> None:
     assert settings_for(described("RTX4090", 1, 4, intra="pcie4")) == {"NCCL_P2P_DISABLE": "1"}
-    assert settings_for(described("RTX4090", 1, 4, intra="pcie4 (P2P driver mod)")) == {}
+    modified = settings_for(described("RTX4090", 1, 4, intra="pcie4 (P2P driver mod)"))
+    assert modified == {"NCCL_P2P_LEVEL": "SYS"}
     assert settings_for(described("L40S", 1, 4, intra="pcie4")) == {}
 
 

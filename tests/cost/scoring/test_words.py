@@ -160,3 +160,10 @@ def test_no_cell_raises_anything_but_a_usage_error(text: str) -> None:
             read(text)
         except UsageError as error:
             assert error.where in ("inter_fabric", "intra_fabric", "gpu", "system")
+
+
+def test_the_two_ports_of_a_card_are_one_nic() -> None:
+    merged = read_inter("8x400G (16x200G) RoCE")
+    assert (merged.count, merged.Gbps) == (8, 400.0)
+    cards = read_inter("EFA 3200G (32x100G)")
+    assert (cards.count, cards.Gbps) == (32, 100.0)

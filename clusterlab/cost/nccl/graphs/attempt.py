@@ -105,6 +105,9 @@ def channel_ceiling(system: System, wanted: Wanted) -> int:
             _room(system, gpu, min(inside, outside) if system.inter else inside)
             for gpu in system.gpus
         ]
+        # All GPUs of a channel but its last hand it on to another GPU.
+        onward = sum(_room(system, gpu, inside, wanted.type_intra) for gpu in system.gpus)
+        ceiling = min(ceiling, onward // (n - 1))
         if wanted.pattern == "ring":
             ceiling = min(ceiling, *out)
             if _comes_back_by_relay(system, wanted):
@@ -119,9 +122,15 @@ def _comes_back_by_relay(system: System, wanted: Wanted) -> bool:
     return ring and system.returns_by_relay(wanted.type_inter)
 
 
-def _room(system: System, gpu: str, speed: int) -> int:
-    """How many paths of this speed can leave a GPU."""
-    return sum(round(edge.bw * 1000) // speed for edge in system.graph.edges.get(gpu, ()))
+def _room(system: System, gpu: str, speed: int, farthest: PathType = PathType.DIS) -> int:
+    """How many paths of this speed can leave a GPU; nearer than C2C they leave by NVLink only."""
+    edges = system.graph.edges.get(gpu, ())
+    nvlink_only = farthest < PathType.C2C
+    return sum(
+        round(edge.bw * 1000) // speed
+        for edge in edges
+        if not nvlink_only or edge.type is PathType.NVL
+    )
 
 
 class _Attempt:

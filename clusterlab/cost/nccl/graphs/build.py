@@ -108,7 +108,7 @@ def _communicator(
         host_memory=any(_by_host_memory(s) for s in systems),
         heads=min(_heads(s) for s in systems),
         hosts=hosts,
-        network=_network(first, transport) if transport else None,
+        network=_network(first, transport, least) if transport else None,
         library=least.library,
         version=version,
     )
@@ -271,13 +271,20 @@ def _heads(system: System) -> int:
     return max(1, len({owner for owner in system.nic_owner if owner is not None}))
 
 
-def _network(system: System, transport: str) -> Network:
+def _network(system: System, transport: str, gpu: Chip) -> Network:
     rates = [left / 1000 for left in system.net_left]
     near = min(
         (system.way(g, n).type for g in system.gpus for n in system.nics), default=PathType.DIS
     )
+    if transport == "efa" and not _reached_by_efa(gpu):
+        return Network(transport, len(system.nics), min(rates, default=0.0), False)
     direct = transport != "tcp" and near <= max(system.levels.gpu_direct, PathType.LOC)
     return Network(transport, len(system.nics), min(rates, default=0.0), direct)
+
+
+def _reached_by_efa(gpu: Chip) -> bool:
+    """AWS offers GPUDirect RDMA from P4d on: on data-centre chips since A100 (EFA user guide)."""
+    return (gpu.capability or 0) >= 90 or gpu.capability == 80
 
 
 def _collnet(fabric: Fabric, transport: str | None) -> bool:

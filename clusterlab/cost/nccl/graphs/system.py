@@ -183,7 +183,9 @@ class System:
             edges = self.graph.edges.get(gpu, ())
             nvlink = sum(round(e.bw * 1000) for e in edges if e.type is PathType.NVL)
             pcie = max((round(e.bw * 1000) for e in edges if e.type is PathType.PIX), default=0)
-            most = max(most, nvlink, pcie)
+            # A chip on C2C alone, as where nothing is said of its PCIe.
+            other = max((round(e.bw * 1000) for e in edges), default=0)
+            most = max(most, nvlink, pcie or (0 if nvlink else other))
         return most
 
     @cached_property
