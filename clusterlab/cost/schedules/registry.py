@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import unknown
 from clusterlab.cost.schedules import (
     binomial,
     bruck,
@@ -26,7 +26,7 @@ from clusterlab.cost.schedules.rounds import Round
 from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule
 from clusterlab.cost.schedules.shape import GroupShape
 
-_FAMILIES = (
+FAMILIES = (
     *ring.FAMILIES,
     *double_binary_tree.FAMILIES,
     *nvls.FAMILIES,
@@ -42,7 +42,7 @@ _FAMILIES = (
 )
 
 ALGORITHMS: Mapping[tuple[str, str], Family] = MappingProxyType(
-    {(f.collective, f.algorithm): f for f in _FAMILIES}
+    {(f.collective, f.algorithm): f for f in FAMILIES}
 )
 """(collective, algorithm) to the family; algorithm names are NCCL's in lower case where NCCL has one."""
 
@@ -53,17 +53,14 @@ def algorithms_for(collective: str) -> tuple[str, ...]:
 
 
 def family(collective: str, algorithm: str) -> Family:
-    """The family, or UsageError naming those there are."""
+    """The family, or UsageError naming those there are and the nearest."""
     found = ALGORITHMS.get((collective, algorithm))
     if found is not None:
         return found
     names = algorithms_for(collective)
     if not names:
-        known = ", ".join(dict.fromkeys(of for of, _ in ALGORITHMS))
-        raise UsageError(f"no algorithms are known for {collective!r}", expected=known)
-    raise UsageError(
-        f"{collective} has no algorithm {algorithm!r}", expected=f"one of {', '.join(names)}"
-    )
+        raise unknown("collective", collective, dict.fromkeys(of for of, _ in ALGORITHMS))
+    raise unknown(f"algorithm of {collective}", algorithm, names)
 
 
 def counts(

@@ -163,6 +163,8 @@ def test_unknown_names_are_refused_with_those_there_are() -> None:
         family("all_reduce", "rings")
     with pytest.raises(UsageError, match="all_reduce"):
         family("allreduce", "ring")
+    with pytest.raises(UsageError, match="did you mean 'ring'"):
+        counts("all_reduce", "rings", GroupShape(4), S)
     with pytest.raises(UsageError, match="at least 1"):
         counts("all_reduce", "tree", GroupShape(4), S, chunks=0)
 
