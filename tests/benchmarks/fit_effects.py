@@ -42,7 +42,7 @@ torch.set_num_threads(1)
 
 # constant: (middle, sigma of the shared value, sigma of a class's deviation); overlaps lie in 1..4.
 PRIORS: dict[str, tuple[float, float, float]] = {
-    "base_us": (6, 0.4, 0.2), "hop_ll_us": (1.0, 0.3, 0.25), "hop_ll128_us": (1.6, 0.2, 0.15),
+    "base_us": (6, 0.4, 0.3), "hop_ll_us": (1.0, 0.3, 0.25), "hop_ll128_us": (1.6, 0.2, 0.15),
     "hop_simple_us": (5, 0.3, 0.3), "start_simple_us": (12, 0.3, 0.25), "rate_simple": (0.95, 0.1, 0.05),
     "rate_ll": (1.0, 0.2, 0.12), "rate_ll128": (0.95, 0.1, 0.1), "ramp_simple_bytes": (1e6, 0.7, 0.3),
     "hop_larger_us": (0.25, 0.5, 0.3), "nvls_start_us": (15, 0.3, 0.2), "nvls_rate": (0.85, 0.1, 0.05),
@@ -66,7 +66,7 @@ FAMILIES = {
     "tcpx": 2, "tcp": 2, "staged": 2,
 }  # fmt: skip
 """Networks alike: by RDMA, by a cloud's own card, through the host."""
-HOST_US = 4.0
+HOST_US = 1.5
 NOISE, LINEAR_FROM, TOP = 0.10, 1.0, 2.0
 NOT_FITTED = ("mscclpp",)
 """Rows whose ``algo`` says that another library's kernels ran."""
@@ -342,7 +342,7 @@ def _yaml(v: Any, rows: list[SimpleNamespace], scores: dict[str, Any]) -> str:
         "# µs, bytes, shares of NCCL's own rate. A class of which nothing was measured has the shared value.",
         f'source: "fitted to nccl-tests on {len({r.system for r in rows})} systems '
         f'({len({r.table for r in rows})} tables), by class of GPU and network"',
-        "scores: # on these tables, and on each system with it left out of the fit",
+        "scores: # fitted: on these tables; left_out: on each system without it in the fit",
     ]
     for title, by_file in scores.items():
         lines.append(f"  {title}:")

@@ -54,19 +54,21 @@ any_request = st.one_of(requests_on_gpus(), requests_on_hosts(), requests_on_lin
 
 
 @given(any_request)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_no_prediction_beats_the_bound(asked: PredictRequest) -> None:
     answer = predict(asked)
     assert answer.time_us >= answer.bound.time_us >= 0
-    assert answer.time_us > 0
     assert 0 <= answer.bottleneck.utilisation <= 1
+    if answer.time_us == 0:  # one rank alone has nothing to do
+        assert len(asked.groups[0]) == 1
+        return
     assert answer.algbw_GBps == pytest.approx(asked.size_bytes / answer.time_us / 1e3)
     factor = busbw_factor(asked.collective, len(asked.groups[0]))
     assert answer.busbw_GBps == pytest.approx(answer.algbw_GBps * factor)
 
 
 @given(any_request, st.integers(1, 1 << 34))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_more_bytes_never_take_less_time(asked: PredictRequest, more: int) -> None:
     larger = dataclasses.replace(asked, size_bytes=asked.size_bytes + more)
     smaller, bigger = predict(asked), predict(larger)
@@ -217,7 +219,7 @@ def test_a_broken_fabric_is_refused_by_name() -> None:
             dataclasses.replace(ln, health=0.0) if "leaf0" in ln.name else ln for ln in fabric.links
         ),
     )
-    with pytest.raises(UsageError, match="no path from n0/gpu0 to n1/gpu0"):
+    with pytest.raises(UsageError, match="no NIC of n0 leads into the network"):
         predict(request(cut, 16, backend="nccl"))
 
 

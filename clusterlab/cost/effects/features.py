@@ -91,7 +91,8 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
     """µs of the bytes of all_to_all, send_recv and send on the busiest kind of link, at its full rate.
 
     all_to_all between nodes by PXN: S (N-1)/N of every rank leaves by the NICs of its node together,
-    S (g-1)/g pass NVLink, to peers and to the rail's GPU. send_recv: one rank of a node sends abroad.
+    S (g-1)/g pass NVLink, to peers and to the rail's GPU. send_recv: one rank of a node sends
+    abroad, by its own NIC.
     """
     n, nodes = comm.ranks, comm.nodes
     g, link = n / nodes, gpu_link_GBps(comm) * 1e3
@@ -102,7 +103,7 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
     if collective == "all_to_all":
         out = size_bytes * (nodes - 1) / nodes * g / (network.nics * nic)
         return max(out, size_bytes * (g - 1) / g / link)
-    return size_bytes / (nic * max(1.0, network.nics / g))
+    return size_bytes / nic
 
 
 _NIC_SHARE = 0.96

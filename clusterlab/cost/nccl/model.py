@@ -66,7 +66,8 @@ def nccl_estimate(
     else:
         estimate = _messages(request, case, groups)
     left_out = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
-    note = constants_for(comm.version, comm.library).note
+    asked = request.library_version is not None
+    note = constants_for(comm.version, comm.library).note if asked else ""
     return with_launch(estimate, request.issue, (*left_out, *([note] if note else [])))
 
 

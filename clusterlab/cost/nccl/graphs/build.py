@@ -91,7 +91,6 @@ def _communicator(
     ]
     graphs = least_of(found)
     hosts = sum(len(node.hosts) for node in nodes)
-    first = systems[0]
     return Communicator(
         ranks=len(devices),
         nodes=len(nodes),
@@ -108,7 +107,7 @@ def _communicator(
         host_memory=any(_by_host_memory(s) for s in systems),
         heads=min(_heads(s) for s in systems),
         hosts=hosts,
-        network=_network(first, transport, least) if transport else None,
+        network=_least_network(systems, transport, least) if transport else None,
         library=least.library,
         version=version,
     )
@@ -269,6 +268,17 @@ def _heads(system: System) -> int:
     if not system.inter:
         return len(system.gpus)
     return max(1, len({owner for owner in system.nic_owner if owner is not None}))
+
+
+def _least_network(systems: Sequence[System], transport: str, gpu: Chip) -> Network:
+    """Of every kind of node: all wait for the one with the fewest and slowest NICs."""
+    each = [_network(system, transport, gpu) for system in systems]
+    return Network(
+        transport,
+        min(n.nics for n in each),
+        min(n.nic_GBps for n in each),
+        all(n.gdr for n in each),
+    )
 
 
 def _network(system: System, transport: str, gpu: Chip) -> Network:
