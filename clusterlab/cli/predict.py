@@ -146,14 +146,15 @@ def _explained(found: PredictedPoint) -> Explanation | None:
 
 def _tuning_lines(found: PredictedPoint) -> list[str]:
     from clusterlab.core.errors import UsageError
-    from clusterlab.cost.nccl.explain import made_communicator
+    from clusterlab.cost.nccl.case import case_of
     from clusterlab.cost.nccl.tuning import format_tuning_table
 
     if found.request.backend != "nccl":
         raise UsageError(
             "gloo has no tuning table", where="--tuning", expected="--backend nccl and GPUs"
         )
-    return format_tuning_table(*made_communicator(found.request)).splitlines()
+    case = case_of(found.request)
+    return format_tuning_table(case.comm, case.overrides).splitlines()
 
 
 def _no_fabric() -> Exception:

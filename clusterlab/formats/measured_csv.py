@@ -29,7 +29,7 @@ _MAX_COUNT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRow:
+class CsvRow:
     """One row as it stands at ``line``. None, and empty words: the cell or its column is absent."""
 
     line: int
@@ -54,7 +54,7 @@ class MeasuredRow:
     health: str | None = None
 
 
-def parse_measured(text: str, *, file: str) -> list[MeasuredRow]:
+def parse_measured(text: str, *, file: str) -> list[CsvRow]:
     """The rows of one file. Raises UsageError naming file, line and column; ``file`` is its name."""
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")))
     try:
@@ -65,7 +65,7 @@ def parse_measured(text: str, *, file: str) -> list[MeasuredRow]:
         ) from None
 
 
-def _rows(reader: Iterator[list[str]], file: str) -> Iterator[MeasuredRow]:
+def _rows(reader: Iterator[list[str]], file: str) -> Iterator[CsvRow]:
     header = [name.strip() for name in next(reader, [])]
     _check_header(header, file)
     for count, cells in enumerate(reader):
@@ -160,8 +160,8 @@ class _Cells:
         return known[text]
 
 
-def _row(cells: _Cells) -> MeasuredRow:
-    return MeasuredRow(
+def _row(cells: _Cells) -> CsvRow:
+    return CsvRow(
         line=cells.line,
         system=cells.words("system"),
         collective=cells.words("collective"),

@@ -32,6 +32,7 @@ from clusterlab.cost.effects.features import (
 )
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.nccl.choice import ranked
+from clusterlab.cost.nccl.communicator import NEWEST
 from clusterlab.cost.nccl.graphs import communicator
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.scoring.measured import load_measured
@@ -104,7 +105,7 @@ def _rows(file: Path) -> list[SimpleNamespace]:
         group = request.groups[0]
         comm = communicator(
             request.fabric, group, [r.device for r in group],
-            version=request.library_version or "2.30.7", overrides=overrides.graph,
+            version=request.library_version or NEWEST, overrides=overrides.graph,
         )  # fmt: skip
         if request.collective in ("all_to_all", "send_recv"):
             wire = message_wire_us(comm, request.collective, point.size_bytes)

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from clusterlab.cost.effects.formula import P2P_LL_BYTES
-from clusterlab.cost.nccl.communicator import Communicator
+from clusterlab.cost.nccl.communicator import NEWEST, Communicator
 from clusterlab.cost.nccl.constants import constants_for
 from clusterlab.cost.nccl.overrides import NO_OVERRIDES
 from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import PROTOCOLS
-
-PHYSICAL = "2.30.7"
-"""The release whose table gives the rate of the wire, which does not depend on NCCL's version."""
+from clusterlab.formats.nccl_tables import nvlink_GBps
 
 _NVLS_OVER_LINK = 1.5
 """NVLS moves S (1 + 1/n) through a GPU's links where a ring moves 2 S (n-1)/n, and reads as it writes. The
@@ -162,12 +160,16 @@ def gpu_link_GBps(comm: Communicator) -> float:
     return ring.channels * ring.intra_GBps
 
 
-_NVSWITCH_GBps = {"ampere": 12 * 20.0, "hopper": 18 * 20.6, "blackwell": 18 * 40.1}
-"""Links of a GPU × NCCL's rate of one (src/graph/topo.h)."""
+_NVSWITCH_GBps = {
+    "ampere": 12 * nvlink_GBps(80),
+    "hopper": 18 * nvlink_GBps(90),
+    "blackwell": 18 * nvlink_GBps(100),
+}
+"""A GPU's links to its NVSwitches, together."""
 
 
 def _generation(comm: Communicator) -> str:
-    return constants_for(PHYSICAL).generation(comm.compute_capability)
+    return constants_for(NEWEST).generation(comm.compute_capability)
 
 
 def _peers(comm: Communicator) -> float:
@@ -188,7 +190,7 @@ def _net_hop_us(
 ) -> float:
     if kind == "other":
         return tuning_table(collective, comm)[algorithm, protocol].latency_us
-    return constants_for(PHYSICAL).hop_us["net"][algorithm][PROTOCOLS.index(protocol)]
+    return constants_for(NEWEST).hop_us["net"][algorithm][PROTOCOLS.index(protocol)]
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +211,8 @@ def _wire_us_per_byte(comm: Communicator, collective: str, algorithm: str) -> tu
         graph = comm.graphs["tree"]
         rate = graph.intra_GBps if nodes <= 2 else graph.inter_GBps
         return 2 * size / (graph.channels * rate * 1e3), 0.0
-    newest = replace(comm, version=PHYSICAL) if comm.library == "nccl" else comm
+    # What a wire carries does not depend on the version that runs.
+    newest = replace(comm, version=NEWEST) if comm.library == "nccl" else comm
     table = tuning_table(collective, newest, NO_OVERRIDES)
     entry = table.get((algorithm, "simple")) if algorithm != "tree" else None
     if entry is None or entry.algbw_GBps <= 0:

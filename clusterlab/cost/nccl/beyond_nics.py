@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.fluid import Crossing, route
@@ -46,9 +46,9 @@ def _share(fabric: Fabric, way: Sequence[Crossing]) -> float:
     return min(1.0, switches / nics) if math.isfinite(nics) and nics > 0 else 1.0
 
 
-def _rate(crossings: object) -> float:
+def _rate(crossings: Iterable[Crossing]) -> float:
     """GB/s that all of a flow could have on these links: the least capacity by share."""
     return min(
-        (c.link.capacity_GBps / c.share for c in crossings if c.link.capacity_GBps is not None),  # type: ignore[attr-defined]
+        (c.link.capacity_GBps / c.share for c in crossings if c.link.capacity_GBps is not None),
         default=math.inf,
     )

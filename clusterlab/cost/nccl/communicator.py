@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+NEWEST = "2.30.7"
+"""The NCCL release that is meant where none is named."""
+
 Pattern = Literal[
     "ring", "balanced_tree", "split_tree", "tree", "nvls", "collnet_direct", "collnet_chain"
 ]
@@ -77,4 +80,4 @@ class Communicator:
     hosts: int = 1
     network: Network | None = None
     library: Literal["nccl", "rccl"] = "nccl"
-    version: str = "2.30.7"
+    version: str = NEWEST

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clusterlab.core.collectives import collective as named
-from clusterlab.cost.effects.constants import Effects, chip_class, network_class, shipped_effects
+from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
     Features,
     features,
@@ -14,14 +13,12 @@ from clusterlab.cost.effects.features import (
     message_wire_us,
 )
 from clusterlab.cost.effects.formula import time_us
-from clusterlab.cost.nccl.beyond_nics import network_share
 from clusterlab.cost.nccl.busiest import busiest
+from clusterlab.cost.nccl.case import Case, case_of
 from clusterlab.cost.nccl.choice import ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
-from clusterlab.cost.nccl.graphs import communicator
-from clusterlab.cost.nccl.graphs.build import NEWEST
-from clusterlab.cost.nccl.overrides import Overrides, apply_overrides, parse_overrides
+from clusterlab.cost.nccl.overrides import Overrides
 from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import COLLECTIVES, graph_of
 from clusterlab.cost.types import PredictRequest
@@ -95,31 +92,18 @@ class Explanation:
     link: Link | None
 
 
-def made_communicator(request: PredictRequest) -> tuple[Communicator, Overrides]:
-    """What NCCL knows of the request's first group, and the variables it obeys. UsageError as ``predict``."""
-    ranks = request.groups[0]
-    overrides = parse_overrides(request.overrides)
-    comm = communicator(
-        request.fabric, ranks, [r.device or "" for r in ranks],
-        version=request.library_version or NEWEST, overrides=overrides.graph,
-    )  # fmt: skip
-    return apply_overrides(comm, overrides), overrides
-
-
 def explain(request: PredictRequest) -> Explanation | None:
     """Of the first group of ``request``; None for one rank. Raises UsageError where ``predict`` does."""
-    comm, overrides = made_communicator(request)
+    case = case_of(request)
+    name, comm, overrides = case.collective, case.comm, case.overrides
+    effects, share = case.effects, case.share
     if comm.ranks == 1:
         return None
-    name = named(request.collective).name
-    devices = [r.device or "" for r in request.groups[0]]
-    share = network_share(request.fabric, devices) if comm.nodes > 1 else 1.0
-    effects = shipped_effects().of(comm)
     ways: tuple[Way, ...] = ()
     off: tuple[str, ...] = ()
     link = None
     if name in COLLECTIVES:
-        ways = _ways(name, request, comm, overrides, share)
+        ways = _ways(case, request.size_bytes)
         off = _switched_off(name, comm, overrides, ways)
         algorithm = ways[0].algorithm
         point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share=share)
@@ -174,10 +158,8 @@ def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _ways(
-    name: str, request: PredictRequest, comm: Communicator, overrides: Overrides, share: float
-) -> tuple[Way, ...]:
-    size, effects = request.size_bytes, shipped_effects().of(comm)
+def _ways(case: Case, size: int) -> tuple[Way, ...]:
+    name, comm, effects, share = case.collective, case.comm, case.effects, case.share
     return tuple(
         Way(
             c.algorithm,
@@ -190,7 +172,7 @@ def _ways(
             c.algbw_GBps,
             c.channels,
         )
-        for c in ranked(name, size, comm, overrides, dtype=request.dtype)
+        for c in ranked(name, size, comm, case.overrides, dtype=case.dtype)
     )
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clusterlab.cost.effects.constants import (
-    Effects,
     chip_class,
     network_class,
     shipped_effects,
@@ -15,14 +13,11 @@ from clusterlab.cost.effects.features import features, message_features, message
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
-from clusterlab.cost.nccl.beyond_nics import network_share
 from clusterlab.cost.nccl.busiest import Busiest, busiest
+from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
-from clusterlab.cost.nccl.graphs import communicator
-from clusterlab.cost.nccl.graphs.build import NEWEST
-from clusterlab.cost.nccl.overrides import Overrides, apply_overrides, parse_overrides
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.schedules.schedule import Schedule
@@ -33,34 +28,14 @@ _GRID = 4
 """Sizes per doubling at which the least time of larger ones is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One communicator with everything that does not depend on the size. ``share`` of the NICs' rate is
-    what the network beyond them leaves.
-    """
-
-    collective: str
-    comm: Communicator
-    overrides: Overrides
-    dtype: str
-    effects: Effects
-    share: float
-
-
 def nccl_estimate(
     request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
 ) -> Estimate:
     """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
-    overrides = parse_overrides(request.overrides)
-    comm = communicator(
-        request.fabric, group.ranks, group.devices,
-        version=request.library_version or NEWEST, overrides=overrides.graph,
-    )  # fmt: skip
-    comm = apply_overrides(comm, overrides)
+    case = made_case(request, name, group.ranks, group.devices)
+    comm, overrides = case.comm, case.overrides
     if comm.ranks == 1:
         return with_launch(Estimate(0.0, "local", None, "one rank", 0.0, ()), request.issue)
-    share = network_share(request.fabric, group.devices) if comm.nodes > 1 else 1.0
-    case = _Case(name, comm, overrides, request.dtype, shipped_effects().of(comm), share)
     if name in COLLECTIVES:
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
@@ -71,7 +46,7 @@ def nccl_estimate(
     return with_launch(estimate, request.issue, (*left_out, *([note] if note else [])))
 
 
-def _collective(fabric: Fabric, case: _Case, size_bytes: int) -> Estimate:
+def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
     choices = ranked(case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype)
     best, *others = choices
     taken_us = _monotone_us(fabric, case, size_bytes)
@@ -94,7 +69,7 @@ def _collective(fabric: Fabric, case: _Case, size_bytes: int) -> Estimate:
 
 
 def _estimate(
-    case: _Case,
+    case: Case,
     taken_us: float,
     algorithm: str,
     protocol: str,
@@ -119,14 +94,14 @@ def _estimate(
     )
 
 
-def _time_us(case: _Case, choice: Choice, size_bytes: float) -> float:
+def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:
     point = features(
         case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, share=case.share
     )
     return float(time_us(point, case.effects))
 
 
-def _monotone_us(fabric: Fabric, case: _Case, size_bytes: int) -> float:
+def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
     """The time of NCCL's choice, but no less than any smaller size takes.
 
     NCCL's switch to another algorithm or protocol can make a larger buffer faster than a smaller one; a
@@ -150,7 +125,7 @@ def _grid_below(size_bytes: int) -> int:
     return size_bytes // step * step
 
 
-def _envelope_us(curve: dict[int, float], case: _Case, size_bytes: int) -> float:
+def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
     """Running maximum over the grid up to ``size_bytes``, a size of it."""
     if size_bytes in curve:
         return curve[size_bytes]
@@ -167,7 +142,7 @@ def _envelope_us(curve: dict[int, float], case: _Case, size_bytes: int) -> float
     return most
 
 
-def _messages(request: PredictRequest, case: _Case, groups: Sequence[Group]) -> Estimate:
+def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> Estimate:
     """all_to_all, send_recv and send, which NCCL has no model for."""
     size, comm = request.size_bytes, case.comm
     limit = Busiest("NVLink" if comm.intra == "nvlink" else "PCIe", 0.0)
@@ -220,7 +195,7 @@ def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]
     return tuple(found)
 
 
-def _effect_constants(case: _Case) -> tuple[Constant, ...]:
+def _effect_constants(case: Case) -> tuple[Constant, ...]:
     """Those of the classes; the shared ones stand in constants.yaml."""
     k, source = case.effects, shipped_effects().source
     chip = chip_class(case.comm)

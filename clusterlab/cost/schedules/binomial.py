@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from clusterlab.cost.schedules.counts import Counts
 from clusterlab.cost.schedules.family import Family
-from clusterlab.cost.schedules.logs import ceil_log2, floor_log2
+from clusterlab.cost.schedules.logs import ceil_log2, floor_log2, power_of_two_nodes
 from clusterlab.cost.schedules.rounds import Round, Transfer
 from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule
 from clusterlab.cost.schedules.shape import GroupShape
@@ -102,11 +102,6 @@ def _tree_hops(shape: GroupShape) -> tuple[int, int]:
     return floor_log2(n) - between, between
 
 
-def _power_of_two_nodes(shape: GroupShape) -> bool:
-    g = shape.ranks_per_node
-    return shape.nodes == 1 or g & (g - 1) == 0
-
-
 def _one(shape: GroupShape, chunks: int) -> int:
     return 1
 
@@ -119,7 +114,7 @@ FAMILIES = (
         lambda shape, chunks: binomial_broadcast_rounds(shape.ranks, 0),
         binomial_broadcast_counts,
         SOURCE,
-        exact_hops=_power_of_two_nodes,
+        exact_hops=power_of_two_nodes,
     ),
     Family(
         "reduce",
@@ -128,6 +123,6 @@ FAMILIES = (
         binomial_reduce_rounds,
         binomial_reduce_counts,
         SOURCE,
-        exact_hops=_power_of_two_nodes,
+        exact_hops=power_of_two_nodes,
     ),
 )

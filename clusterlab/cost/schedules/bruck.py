@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from clusterlab.cost.schedules.counts import Counts
 from clusterlab.cost.schedules.family import Family
-from clusterlab.cost.schedules.logs import ceil_log2, floor_log2
+from clusterlab.cost.schedules.logs import ceil_log2, floor_log2, power_of_two_nodes
 from clusterlab.cost.schedules.rounds import Round, Transfer
 from clusterlab.cost.schedules.shape import GroupShape
 from clusterlab.cost.schedules.shifts import shift_counts
@@ -66,14 +66,9 @@ def _bit_hops(shape: GroupShape) -> tuple[int, int]:
     hops, g = floor_log2(shape.ranks), shape.ranks_per_node
     if shape.nodes == 1:
         return hops, 0
-    if g == 1 or not _power_of_two_nodes(shape):
+    if g == 1 or not power_of_two_nodes(shape):
         return 0, hops
     return floor_log2(g) - 1, floor_log2(shape.nodes) + 1
-
-
-def _power_of_two_nodes(shape: GroupShape) -> bool:
-    g = shape.ranks_per_node
-    return shape.nodes == 1 or g & (g - 1) == 0
 
 
 def _blocks(shape: GroupShape, chunks: int) -> int:
@@ -88,7 +83,7 @@ FAMILIES = (
         bruck_all_gather_rounds,
         bruck_all_gather_counts,
         SOURCE,
-        exact_hops=_power_of_two_nodes,
+        exact_hops=power_of_two_nodes,
     ),
     Family(
         "all_to_all",
@@ -97,6 +92,6 @@ FAMILIES = (
         bruck_all_to_all_rounds,
         bruck_all_to_all_counts,
         SOURCE,
-        exact_hops=_power_of_two_nodes,
+        exact_hops=power_of_two_nodes,
     ),
 )

@@ -18,3 +18,9 @@ def floor_log2(n: int) -> int:
 def one_level(shape: GroupShape) -> bool:
     """All hops are of one kind: one node, or one rank on each."""
     return shape.nodes == 1 or shape.ranks_per_node == 1
+
+
+def power_of_two_nodes(shape: GroupShape) -> bool:
+    """One node, or nodes of a power of two of ranks, which steps of powers of two never straddle."""
+    g = shape.ranks_per_node
+    return shape.nodes == 1 or g & (g - 1) == 0

@@ -10,7 +10,7 @@ from statistics import median
 
 from clusterlab.core.collectives import busbw_factor, collective
 from clusterlab.core.errors import UsageError
-from clusterlab.formats.measured_csv import MeasuredRow, parse_measured
+from clusterlab.formats.measured_csv import CsvRow, parse_measured
 
 MAX_FILE_BYTES = 256 << 20
 _HEALTHY = "healthy"
@@ -90,7 +90,7 @@ def read_measured(path: Path) -> Measured:
     return measured_points(parse_measured(text, file=str(path)), file=str(path))
 
 
-def measured_points(rows: Sequence[MeasuredRow], *, file: str) -> Measured:
+def measured_points(rows: Sequence[CsvRow], *, file: str) -> Measured:
     """Points of ``rows``: only healthy tables where the file has a column ``health``."""
     counted = [row for row in rows if row.health in (None, _HEALTHY)]
     repeats: defaultdict[MeasuredPoint, list[tuple[float, int]]] = defaultdict(list)
@@ -105,7 +105,7 @@ def measured_points(rows: Sequence[MeasuredRow], *, file: str) -> Measured:
     return Measured(file, points, len(rows), len(rows) - len(counted), no_time)
 
 
-def _time_us(row: MeasuredRow) -> float | None:
+def _time_us(row: CsvRow) -> float | None:
     """A row's time; from its bandwidth where a table keeps that alone. None where it has neither."""
     if row.size_bytes == 0:
         return None
@@ -122,7 +122,7 @@ def _time_us(row: MeasuredRow) -> float | None:
     return None
 
 
-def _point(row: MeasuredRow) -> MeasuredPoint:
+def _point(row: CsvRow) -> MeasuredPoint:
     """A row as a point without its time, line and count: the key that repeats share."""
     name = _our_name(row.collective)
     table = row.table_id or f"{row.system} {name} {row.n_ranks} {row.nccl_version}".strip()

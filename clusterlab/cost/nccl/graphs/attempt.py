@@ -10,127 +10,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from clusterlab.cost.nccl.communicator import Pattern
+from clusterlab.cost.nccl.graphs.ceiling import can_improve, channel_ceiling, least_hops
 from clusterlab.cost.nccl.graphs.system import System, Way
+from clusterlab.cost.nccl.graphs.wanted import Best, Outcome, Wanted
 from clusterlab.topology.routing.host_graph import PathType
 
 TREES = ("balanced_tree", "split_tree", "tree")
 _PCI_BUDGET = 1 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is looked for. Speeds in MB/s; ``cross_nic`` 2: channels in pairs that swap their NICs."""
-
-    pattern: Pattern
-    intra: int
-    inter: int
-    type_intra: PathType
-    type_inter: PathType
-    least: int
-    most: int
-    same_channels: bool
-    cross_nic: int = 0
-
-
-@dataclass(slots=True)
-class Best:
-    """The best placement so far, over all attempts: what was wanted, channels with their GPUs and NICs."""
-
-    wanted: Wanted
-    orders: list[list[int]] = field(default_factory=list)
-    nics: list[list[int]] = field(default_factory=list)
-    hops: int = 0
-
-    @property
-    def channels(self) -> int:
-        """How many channels."""
-        return len(self.orders)
-
-
 class _EndedError(Exception):
     """The attempt is over: budget spent, or nothing better can come."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """``perfect``: all channels wanted were found; ``spent``: the budget was used up; visited GPUs."""
-
-    perfect: bool = False
-    spent: bool = False
-    visited: int = 0
 
 
 def attempt(system: System, wanted: Wanted, best: Best, budget: int) -> Outcome:
     """Look for a better placement than ``best``, which is replaced by any that is found."""
     ceiling = channel_ceiling(system, wanted)
-    if ceiling < wanted.least or not _can_improve(system, wanted, best, ceiling):
+    if ceiling < wanted.least or not can_improve(system, wanted, best, ceiling):
         return Outcome()
     return _Attempt(system, wanted, best, budget, ceiling).run()
-
-
-def _can_improve(system: System, wanted: Wanted, best: Best, ceiling: int) -> bool:
-    now, then = best.channels * best.wanted.intra, ceiling * wanted.intra
-    if wanted.pattern == "nvls":
-        return True
-    if then != now:
-        return then > now
-    return _least_hops(system, wanted) * ceiling < best.hops
-
-
-def _least_hops(system: System, wanted: Wanted) -> int:
-    """Fewest links that one channel can cross."""
-    n = len(system.gpus)
-    steps = n if wanted.pattern == "ring" and not system.inter else n - 1
-    each = 2 if system.nvswitch and system.switched else 1
-    outside = sum(system.shortest(wanted.type_inter)) if system.inter else 0
-    if n > 1 and _comes_back_by_relay(system, wanted):
-        outside += 2
-    return steps * each + outside
-
-
-def channel_ceiling(system: System, wanted: Wanted) -> int:
-    """No placement has more channels: what leaves and enters the GPUs and NICs, whatever the order."""
-    n = len(system.gpus)
-    if wanted.pattern in ("nvls", "collnet_direct"):
-        return wanted.most
-    inside, outside = max(wanted.intra, 1), max(wanted.inter, 1)
-    ceiling = wanted.most
-    if system.inter:
-        ceiling = min(ceiling, system.entries(wanted.type_inter, outside))
-    if n > 1:
-        out = [
-            _room(system, gpu, min(inside, outside) if system.inter else inside)
-            for gpu in system.gpus
-        ]
-        # All GPUs of a channel but its last hand it on to another GPU.
-        onward = sum(_room(system, gpu, inside, wanted.type_intra) for gpu in system.gpus)
-        ceiling = min(ceiling, onward // (n - 1))
-        if wanted.pattern == "ring":
-            ceiling = min(ceiling, *out)
-            if _comes_back_by_relay(system, wanted):
-                ceiling = min(ceiling, *(c // min(inside, outside) for c in system.hub_rates))
-        else:
-            ceiling = min(ceiling, sum(out) // (n - 1))
-    return ceiling
-
-
-def _comes_back_by_relay(system: System, wanted: Wanted) -> bool:
-    ring = wanted.pattern == "ring" and system.inter and wanted.cross_nic == 0
-    return ring and system.returns_by_relay(wanted.type_inter)
-
-
-def _room(system: System, gpu: str, speed: int, farthest: PathType = PathType.DIS) -> int:
-    """How many paths of this speed can leave a GPU; nearer than C2C they leave by NVLink only."""
-    edges = system.graph.edges.get(gpu, ())
-    nvlink_only = farthest < PathType.C2C
-    return sum(
-        round(edge.bw * 1000) // speed
-        for edge in edges
-        if not nvlink_only or edge.type is PathType.NVL
-    )
 
 
 class _Attempt:
@@ -278,7 +177,7 @@ class _Attempt:
         if count == wanted.most:
             self.outcome.perfect = True
             raise _EndedError
-        if count == self.ceiling and self.hops <= count * _least_hops(self.system, wanted):
+        if count == self.ceiling and self.hops <= count * least_hops(self.system, wanted):
             raise _EndedError
 
     def _visit(self) -> None:

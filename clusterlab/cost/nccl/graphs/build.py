@@ -8,7 +8,7 @@ from typing import Literal
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import RankPlacement
-from clusterlab.cost.nccl.communicator import Communicator, CpuVendor, Graph, Network
+from clusterlab.cost.nccl.communicator import NEWEST, Communicator, CpuVendor, Graph, Network
 from clusterlab.cost.nccl.graphs.chips import Chip, chip, cpu_vendor
 from clusterlab.cost.nccl.graphs.mesh import mesh_graphs
 from clusterlab.cost.nccl.graphs.nodes import Node, kinds, nodes_of
@@ -21,8 +21,6 @@ from clusterlab.topology.parts import Device
 from clusterlab.topology.routing.host_graph import PathType
 from clusterlab.topology.routing.nics import leading_out, links_out
 from clusterlab.topology.routing.path_types import Levels
-
-NEWEST = "2.30.7"
 
 
 def communicator(

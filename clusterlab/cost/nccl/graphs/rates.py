@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from clusterlab.cost.nccl.communicator import CpuVendor
 from clusterlab.cost.nccl.graphs.chips import cpu_link_GBps, nic_GBps
+from clusterlab.formats.nccl_tables import nvlink_GBps
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
 
@@ -20,15 +21,6 @@ _C2C_GBPS = 450.0
 _XGMI_SHARE = 0.75
 _XGMI_GBPS = 36.0
 """RCCL's figure for xGMI before gfx94x (src/graph/topo.h)."""
-
-
-def nvlink_GBps(capability: int) -> float:
-    """One NVLink (src/graph/topo.h, ncclTopoNVLinkBw)."""
-    if capability >= 100:
-        return 40.1
-    if capability >= 90:
-        return 20.6
-    return {60: 18.0, 86: 12.0}.get(capability, 20.0)
 
 
 def inside(capability: int, cpu: CpuVendor, gpu: str) -> Callable[[Link], float]:

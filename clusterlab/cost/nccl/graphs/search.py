@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterlab.cost.nccl.communicator import Graph, PathName, Pattern
-from clusterlab.cost.nccl.graphs.attempt import Best, Outcome, Wanted, attempt
+from clusterlab.cost.nccl.graphs.attempt import attempt
 from clusterlab.cost.nccl.graphs.speeds import speeds
 from clusterlab.cost.nccl.graphs.system import MAX_CHANNELS, System
+from clusterlab.cost.nccl.graphs.wanted import Best, Outcome, Wanted
 from clusterlab.topology.routing.host_graph import PathType
 
 _BUDGET = 1 << 14

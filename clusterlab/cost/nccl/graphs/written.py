@@ -7,6 +7,7 @@ from typing import get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl.communicator import (
+    NEWEST,
     Communicator,
     CpuVendor,
     Graph,
@@ -14,7 +15,7 @@ from clusterlab.cost.nccl.communicator import (
     PathName,
     Pattern,
 )
-from clusterlab.cost.nccl.graphs.build import NEWEST, least_of
+from clusterlab.cost.nccl.graphs.build import least_of
 from clusterlab.cost.nccl.graphs.chips import chip, cpu_vendor
 from clusterlab.formats.nccl_graph import NcclGraph
 from clusterlab.formats.nccl_log_graph import LogGraph
