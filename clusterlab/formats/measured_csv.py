@@ -160,10 +160,23 @@ class _Cells:
         return known[text]
 
 
+def _system(cells: _Cells) -> str:
+    """The machine's name; its GPU stands for it where a measurement does not say."""
+    found = cells.text("system") or cells.text("gpu")
+    if not found:
+        raise UsageError(
+            "neither system nor gpu is said",
+            where=f"{cells.file}:{cells.line}",
+            expected="a machine as h100_sxm, or its GPU",
+            fix="fill the column, or write the file with `clusterlab import --system NAME`",
+        )
+    return found
+
+
 def _row(cells: _Cells) -> CsvRow:
     return CsvRow(
         line=cells.line,
-        system=cells.words("system"),
+        system=_system(cells),
         collective=cells.words("collective"),
         n_ranks=cells.needed("n_ranks", least=1),
         size_bytes=cells.needed("size_bytes", least=0),

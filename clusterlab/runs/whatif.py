@@ -68,6 +68,11 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
             raise UsageError(f"{count}", where=option, expected="at least 1")
     calibration = None
     if options.fabric == THIS_HOST:
+        if options.backend == "nccl":
+            raise UsageError(
+                "the fabric `host` has no GPUs", where="--backend", expected="auto or gloo",
+                fix="for this machine's GPUs: `clusterlab topo discover -o FILE`, then --fabric FILE",
+            )  # fmt: skip
         from clusterlab.runs.selfcal import load_or_calibrate
 
         calibration = load_or_calibrate(options.ranks or 4, progress=_say)

@@ -127,3 +127,11 @@ def test_other_encodings_and_ends_of_line(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(data)
         assert main(["import", str(path)]) == 0, name
+
+
+def test_what_import_writes_is_what_predict_score_reads(tmp_path: Path) -> None:
+    """Of a log alone: no system is said, and nothing of health."""
+    log, written = tmp_path / "run.log", tmp_path / "run.csv"
+    log.write_text("$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8))
+    assert main(["import", str(log), "-o", str(written)]) == 0
+    assert main(["predict", "score", str(written)]) == 0

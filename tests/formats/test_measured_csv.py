@@ -41,7 +41,7 @@ def test_columns_may_stand_in_any_order_and_more_than_needed() -> None:
         (f"{HEADER}\na,b,all_reduce,half,8,-1,9\n", "m.csv:2", "size_bytes is '-1'"),
         (f"{HEADER}\na,b,all_reduce,half,8,512,nan\n", "m.csv:2", "time_us is 'nan'"),
         (f"{HEADER}\na,b,all_reduce,half,8,512,-3\n", "m.csv:2", "time_us is '-3'"),
-        (f"{HEADER}\n,b,all_reduce,half,8,512,9\n", "m.csv:2", "system is ''"),
+        (f"{HEADER}\n,b,all_reduce,half,8,512,9\n", "m.csv:2", "neither system nor gpu"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_named_with_its_line(text: str, place: str, said: str) -> None:

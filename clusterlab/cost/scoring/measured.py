@@ -86,13 +86,16 @@ def read_measured(path: Path) -> Measured:
             f"cannot be read: {error.strerror}", where=str(path), expected="a CSV file"
         ) from None
     except UnicodeDecodeError:
-        raise UsageError("not text", where=str(path), expected="a CSV file") from None
+        raise UsageError(
+            "not UTF-8 text", where=str(path), expected="a CSV file", fix="save it as UTF-8"
+        ) from None
     return measured_points(parse_measured(text, file=str(path)), file=str(path))
 
 
 def measured_points(rows: Sequence[CsvRow], *, file: str) -> Measured:
-    """Points of ``rows``: only healthy tables where the file has a column ``health``."""
-    counted = [row for row in rows if row.health in (None, _HEALTHY)]
+    """Points of ``rows``: only healthy tables where the file says of some how they are."""
+    judged = any(row.health for row in rows)
+    counted = [row for row in rows if not judged or row.health in (None, _HEALTHY)]
     repeats: defaultdict[MeasuredPoint, list[tuple[float, int]]] = defaultdict(list)
     no_time = 0
     for row in counted:
