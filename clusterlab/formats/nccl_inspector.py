@@ -8,13 +8,13 @@ holds sends and receives.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from clusterlab.core.collectives import COLLECTIVES, collective
 from clusterlab.core.errors import UsageError
+from clusterlab.formats import json_values
 
 _MARKS = ('"coll_perf"', '"p2p_perf"')
 _MAX_OBJECT = 4 << 20  # characters of one record: a verbose one has 20 kB
@@ -93,28 +93,28 @@ def _record(data: dict[str, Any], line: int) -> InspectorRecord | None:
         value if isinstance(value := data.get(key), dict) else {}
         for key in (f"{kind}_perf", "header", "metadata")
     )
-    called, size = perf.get(kind), _whole(perf.get(f"{kind}_msg_size_bytes"))
-    time_us = _number(perf.get(f"{kind}_exec_time_us"))
+    called, size = perf.get(kind), json_values.whole(perf.get(f"{kind}_msg_size_bytes"))
+    time_us = json_values.number(perf.get(f"{kind}_exec_time_us"))
     if not isinstance(called, str) or size is None or time_us is None:
         return None
-    name, ranks = _name(called), _whole(header.get("n_ranks"))
+    name, ranks = _name(called), json_values.whole(header.get("n_ranks"))
     parts = name in COLLECTIVES and COLLECTIVES[name].per_rank
     if parts and ranks is None:
         return None
-    algbw = _number(perf.get(f"{kind}_algobw_gbs"))
+    algbw = json_values.number(perf.get(f"{kind}_algobw_gbs"))
     known = bool(algbw) or size == 0
     version = metadata.get("inspector_output_format_version")
     return InspectorRecord(
         line,
         name,
         called[:40],
-        _whole(header.get("rank")),
+        json_values.whole(header.get("rank")),
         2 if name == "send" else ranks,
-        _whole(header.get("nnodes")),
+        json_values.whole(header.get("nnodes")),
         size * (ranks or 1) if parts else size,
         time_us,
         algbw if known else None,
-        _number(perf.get(f"{kind}_busbw_gbs")) if known else None,
+        json_values.number(perf.get(f"{kind}_busbw_gbs")) if known else None,
         version[:20] if isinstance(version, str) else None,
     )
 
@@ -126,14 +126,3 @@ def _name(called: str) -> str | None:
         return collective(called[:40]).name
     except UsageError:
         return None
-
-
-def _whole(value: Any) -> int | None:
-    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-    return value if ok else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None

@@ -7,11 +7,11 @@ Read in NVIDIA/nccl-tests src/util.cu: ``root`` is a padded text, true and false
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from clusterlab.core.errors import UsageError
+from clusterlab.formats import json_values
 from clusterlab.formats.nccl_tests import Layout, NcclTestsRow, Timing
 from clusterlab.formats.nccl_tests_lines import Options, TestRank, library_version
 
@@ -52,7 +52,7 @@ def parse_nccl_tests_json(text: str, *, file: str) -> NcclTestsFile:
     whole = tuple(row for row in rows if row is not None)
     args = data.get("args")
     program = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
-    version = _whole(data.get("nccl_version"))
+    version = json_values.whole(data.get("nccl_version"))
     return NcclTestsFile(
         program.rpartition("/")[2][:80] if program else None,
         library_version(version) if version else None,
@@ -60,7 +60,7 @@ def parse_nccl_tests_json(text: str, *, file: str) -> NcclTestsFile:
         tuple(rank for one in _list(config.get("devices")) if (rank := _rank(_mapping(one)))),
         whole,
         len(rows) - len(whole),
-        _whole(_mapping(data.get("out_of_bounds")).get("count")) or 0,
+        json_values.whole(_mapping(data.get("out_of_bounds")).get("count")) or 0,
         complete and "end_time" in data,
         _environment(_list(data.get("env"))),
     )
@@ -104,7 +104,7 @@ def _opened(text: str) -> Any:
 
 
 def _row(result: dict[str, Any], line: int) -> NcclTestsRow | None:
-    size, count = _whole(result.get("size")), _whole(result.get("count"))
+    size, count = json_values.whole(result.get("size")), json_values.whole(result.get("count"))
     out, in_place = _timing(result.get("out_of_place")), _timing(result.get("in_place"))
     if size is None or count is None or (out is None and in_place is None):
         return None
@@ -124,37 +124,39 @@ def _row(result: dict[str, Any], line: int) -> NcclTestsRow | None:
 
 def _timing(half: Any) -> Timing | None:
     half = _mapping(half)
-    figures = [_number(half.get(key)) for key in ("time", "alg_bw", "bus_bw")]
+    figures = [json_values.number(half.get(key)) for key in ("time", "alg_bw", "bus_bw")]
     if figures[0] is None:
-        figures[0] = _number(half.get("cpu_time"))
+        figures[0] = json_values.number(half.get("cpu_time"))
     time_us, algbw, busbw = figures
     if time_us is None or algbw is None or busbw is None:
         return None
-    wrong = _number(half.get("nwrong"))
+    wrong = json_values.number(half.get("nwrong"))
     return Timing(time_us, algbw, busbw, "N/A" if wrong is None else str(int(wrong)))
 
 
 def _options(config: dict[str, Any]) -> Options | None:
-    figures = [_whole(config.get(key)) for key in _OPTIONS]
+    figures = [json_values.whole(config.get(key)) for key in _OPTIONS]
     if any(figure is None for figure in figures):
         return None
     threads, gpus, begin, end, warmup, iterations = (figure or 0 for figure in figures)
-    return Options(threads, gpus, begin, end, warmup, iterations, _whole(config.get("graph")))
+    return Options(
+        threads, gpus, begin, end, warmup, iterations, json_values.whole(config.get("graph"))
+    )
 
 
 _OPTIONS = ("nthreads", "ngpus", "minimum_bytes", "maximum_bytes", "warmup_iters", "iterations")
 
 
 def _rank(device: dict[str, Any]) -> TestRank | None:
-    rank, host = _whole(device.get("rank")), _text(device.get("hostname"))
+    rank, host = json_values.whole(device.get("rank")), _text(device.get("hostname"))
     if rank is None or not host:
         return None
     return TestRank(
         rank,
-        _whole(device.get("group")) or 0,
-        _whole(device.get("pid")) or 0,
+        json_values.whole(device.get("group")) or 0,
+        json_values.whole(device.get("pid")) or 0,
         host,
-        _whole(device.get("device")) or 0,
+        json_values.whole(device.get("device")) or 0,
         _text(device.get("device_hex")) or "",
         _text(device.get("device_info")),
     )
@@ -175,14 +177,3 @@ def _list(value: Any) -> list[Any]:
 
 def _text(value: Any) -> str | None:
     return value.strip()[:255] or None if isinstance(value, str) else None
-
-
-def _whole(value: Any) -> int | None:
-    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-    return value if ok else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None

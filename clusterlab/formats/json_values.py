@@ -1,0 +1,19 @@
+"""Values of other tools' JSON: what has not the type or range it should have is None."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def whole(value: Any) -> int | None:
+    """A whole number from 0 to below 2^63."""
+    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return value if ok else None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
