@@ -126,20 +126,30 @@ class CtypesClient:
         return value
 
     def absent(self, ranks: Iterable[int], key: str, *, wait_s: float) -> list[int] | None:
-        """See PmixClient.absent. A get waits for the other rank's commit, so each gets a thread."""
+        """See PmixClient.absent. A get waits for the other rank's commit, so each gets a thread.
+
+        One that comes back with an error found nothing either: the rank is not there.
+        """
         check_key(key)
         ranks = list(ranks)
         if len(ranks) > _MOST_PROBED:
             return None
         pending = {}
+        codes: dict[int, int] = {}
+
+        def probe(rank: int, get: Callable[[], int]) -> None:
+            codes[rank] = get()
+
         for rank in ranks:
             get = self._getter(rank, key, c.POINTER(abi.Value)())
-            pending[rank] = threading.Thread(target=get, name=f"pmix-probe-{rank}", daemon=True)
+            pending[rank] = threading.Thread(
+                target=probe, args=(rank, get), name=f"pmix-probe-{rank}", daemon=True
+            )
             pending[rank].start()
         end = time.monotonic() + wait_s
         for thread in pending.values():
             thread.join(max(0.0, end - time.monotonic()))
-        return [rank for rank, thread in pending.items() if thread.is_alive()]
+        return [rank for rank in pending if codes.get(rank) != 0]
 
     def finalize(self, *, timeout_s: float = 10.0) -> None:
         """See PmixClient.finalize. Does nothing once a call is stuck: finalize would hang behind it."""

@@ -205,3 +205,15 @@ def test_bytes_beyond_the_limit_and_unknown_types_are_no_value() -> None:
     assert pmix_abi.python_value(wrapped, limit_bytes=3) is None
     wrapped.type = 999
     assert pmix_abi.python_value(wrapped, limit_bytes=4) is None
+
+
+def test_a_get_that_comes_back_with_an_error_found_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rank that dies or leaves while it is asked for ends the wait, and is not there."""
+    codes = {0: 0, 1: -46}
+    client = object.__new__(pmix_ctypes.CtypesClient)
+    monkeypatch.setattr(
+        pmix_ctypes.CtypesClient, "_getter", lambda self, rank, key, found: lambda: codes[rank]
+    )
+    assert client.absent([0, 1], "test.key", wait_s=5.0) == [1]
