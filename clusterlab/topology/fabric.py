@@ -114,6 +114,11 @@ class Fabric:
         made[name] = template if host is None else device_at_host(template, host)
         return made[name]
 
+    def kind_of(self, name: str) -> DeviceKind | None:
+        """The kind of the device called ``name``, without making it; None where there is none."""
+        found = self._find(name)
+        return None if found is None else found[0].kind
+
     def of_kind(self, kind: DeviceKind) -> tuple[Device, ...]:
         """The devices of one kind, in the design's order."""
         if not isinstance(self.devices, Repeated):
@@ -141,22 +146,29 @@ class Fabric:
             index = self._link_index[way]
             host, _, local = device.partition("/")
             group = self._link_group_of.get(host)
-            own = index[id(group)].get(local, ()) if group else ()
-            made[device] = (
-                *(link_at_host(link, host) for link in own),
-                *index[None].get(device, ()),
-            )
+            own = self._links_at(group, host, index[id(group)].get(local, ())) if group else ()
+            single = (self.single_links[at] for at in index[None].get(device, ()))
+            made[device] = (*own, *single)
         return made[device]
+
+    def _links_at(self, group: Group[Link], host: str, places: Sequence[int]) -> Iterator[Link]:
+        """Links of ``group`` as those of ``host``: from either end the same object."""
+        hosts: dict[str, dict[int, Link]] = self.memo.setdefault("links at host", {})
+        made = hosts.setdefault(host, {})
+        for at in places:
+            if at not in made:
+                made[at] = link_at_host(group.items[at], host)
+            yield made[at]
 
     @cached_property
     def _link_group_of(self) -> dict[str, Group[Link]]:
         return self.links.group_of if isinstance(self.links, Repeated) else {}
 
     @cached_property
-    def _link_index(self) -> dict[str, dict[int | None, dict[str, tuple[Link, ...]]]]:
-        """Way → group (None: single links) → device → its links."""
+    def _link_index(self) -> dict[str, dict[int | None, dict[str, list[int]]]]:
+        """Way → group (None: single links) → device → the places of its links."""
         parts: dict[int | None, Sequence[Link]] = {id(g): g.items for g in _groups(self.links)}
-        parts[None] = _single(self.links)
+        parts[None] = self.single_links
         return {
             "from": {part: _grouped(links, lambda link: link.src) for part, links in parts.items()},
             "to": {part: _grouped(links, lambda link: link.dst) for part, links in parts.items()},
@@ -350,8 +362,8 @@ def _each_once(devices: Sequence[Device], where: str) -> None:
         seen.add(d.name)
 
 
-def _grouped(links: Sequence[Link], key: Callable[[Link], str]) -> dict[str, tuple[Link, ...]]:
-    groups: defaultdict[str, list[Link]] = defaultdict(list)
-    for link in links:
-        groups[key(link)].append(link)
-    return {name: tuple(found) for name, found in groups.items()}
+def _grouped(links: Sequence[Link], key: Callable[[Link], str]) -> dict[str, list[int]]:
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for at, link in enumerate(links):
+        groups[key(link)].append(at)
+    return groups
