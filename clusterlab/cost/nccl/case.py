@@ -23,6 +23,7 @@ class Case:
     comm: Communicator
     overrides: Overrides
     dtype: str
+    op: str
     effects: Effects
     share: float
 
@@ -40,7 +41,8 @@ def made_case(
     )  # fmt: skip
     comm = apply_overrides(comm, overrides)
     share = network_share(request.fabric, devices) if comm.nodes > 1 else 1.0
-    return Case(name, comm, overrides, request.dtype, shipped_effects().of(comm), share)
+    op = request.op or "sum"
+    return Case(name, comm, overrides, request.dtype, op, shipped_effects().of(comm), share)
 
 
 def case_of(request: PredictRequest) -> Case:

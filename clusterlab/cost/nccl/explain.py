@@ -172,7 +172,7 @@ def _ways(case: Case, size: int) -> tuple[Way, ...]:
             c.algbw_GBps,
             c.channels,
         )
-        for c in ranked(name, size, comm, case.overrides, dtype=case.dtype)
+        for c in ranked(name, size, comm, case.overrides, dtype=case.dtype, op=case.op)
     )
 
 

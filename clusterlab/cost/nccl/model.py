@@ -47,7 +47,9 @@ def nccl_estimate(
 
 
 def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
-    choices = ranked(case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype)
+    choices = ranked(
+        case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype, op=case.op
+    )
     best, *others = choices
     taken_us = _monotone_us(fabric, case, size_bytes)
     limit = busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share)
@@ -109,7 +111,8 @@ def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
     sizes, which has every power of two.
     """
     curve = fabric.memo.setdefault(
-        ("nccl curve", case.collective, case.comm, case.overrides, case.dtype, case.share), {}
+        ("nccl curve", case.collective, case.comm, case.overrides, case.dtype, case.op, case.share),
+        {},
     )
     low = _grid_below(size_bytes)
     below = _envelope_us(curve, case, low)
@@ -136,7 +139,9 @@ def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
         size = _grid_below(size - 1) if size > 1 else 0
     most = curve.get(size, 0.0)
     for at in reversed(missing):
-        best = ranked(case.collective, at, case.comm, case.overrides, dtype=case.dtype)[0]
+        best = ranked(case.collective, at, case.comm, case.overrides, dtype=case.dtype, op=case.op)[
+            0
+        ]
         most = max(most, _time_us(case, best, at))
         curve[at] = most
     return most

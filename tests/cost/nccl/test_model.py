@@ -109,3 +109,21 @@ def test_nvls_explains_a_busbw_above_the_line_rate() -> None:
     assert found.busbw_GBps > 371
     assert "NVLink" in found.bottleneck.name
     assert found.bottleneck.utilisation < 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "algorithm"),
+    [
+        ("float32", "sum", "nvls"),
+        ("float32", "prod", "ring"),
+        ("float32", "avg", "ring"),
+        ("float32", "max", "ring"),
+        ("bfloat16", "max", "nvls"),
+        ("int32", "avg", "ring"),
+    ],
+)
+def test_the_operator_of_the_request_decides_with_its_type(
+    dtype: str, op: str, algorithm: str
+) -> None:
+    found = asked(load_fabric("hgx-h100"), 8, "all_reduce", 1 << 32, dtype=dtype, op=op)
+    assert found.algorithm == algorithm
