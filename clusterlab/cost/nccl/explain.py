@@ -139,7 +139,13 @@ def explain(request: PredictRequest) -> Explanation | None:
 def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
     """What start, hops and bytes add, one after the other; what adds nothing is left out."""
     nothing = replace(
-        point, hops_inside=0, hops_between=0, wire_us=0.0, network_wire_us=0.0, copy_us=0.0
+        point,
+        hops_inside=0,
+        hops_between=0,
+        wire_us=0.0,
+        network_wire_us=0.0,
+        copy_us=0.0,
+        staged_us=0.0,
     )
     inside = replace(nothing, hops_inside=point.hops_inside)
     between = replace(inside, hops_between=point.hops_between)
@@ -147,7 +153,8 @@ def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
         ("start", nothing),
         (f"{point.hops_inside} hops inside a host", inside),
         (f"{point.hops_between} hops between hosts", between),
-        ("bytes", point),
+        ("bytes", replace(point, staged_us=0.0)),
+        ("bytes through the host's memory", point),
     )
     found, before_us = [], 0.0
     for name, stage in steps:

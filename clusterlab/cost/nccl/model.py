@@ -9,8 +9,13 @@ from clusterlab.cost.effects.constants import (
     network_class,
     shipped_effects,
 )
-from clusterlab.cost.effects.features import features, message_features, message_wire_us
-from clusterlab.cost.effects.formula import time_us
+from clusterlab.cost.effects.features import (
+    Features,
+    features,
+    message_features,
+    message_wire_us,
+)
+from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
 from clusterlab.cost.nccl.busiest import Busiest, busiest
@@ -52,7 +57,11 @@ def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
     )
     best, *others = choices
     taken_us = _monotone_us(fabric, case, size_bytes)
-    limit = busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share)
+    limit = _or_host_memory(
+        busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share),
+        _features(case, best, size_bytes),
+        case,
+    )
     alternatives = sorted(
         (Alternative(c.algorithm, c.protocol, _time_us(case, c, size_bytes)) for c in others),
         key=lambda other: other.time_us,
@@ -97,10 +106,19 @@ def _estimate(
 
 
 def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:
-    point = features(
+    return float(time_us(_features(case, choice, size_bytes), case.effects))
+
+
+def _features(case: Case, choice: Choice, size_bytes: float) -> Features:
+    return features(
         case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, share=case.share
     )
-    return float(time_us(point, case.effects))
+
+
+def _or_host_memory(links: Busiest, point: Features, case: Case) -> Busiest:
+    """Without peer access the copies through the host's memory often take longer than any link."""
+    copies_us = float(host_memory_us(point, case.effects))
+    return Busiest("memory of each host", copies_us) if copies_us > links.busy_us else links
 
 
 def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
@@ -160,6 +178,7 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
         wire_us = message_wire_us(comm, case.collective, size) / case.share
         limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
     point = message_features(comm, case.collective, size, wire_us)
+    limit = _or_host_memory(limit, point, case)
     return _estimate(
         case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],
         point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,

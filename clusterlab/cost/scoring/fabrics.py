@@ -20,6 +20,8 @@ from clusterlab.topology.parts import Device, Link, LinkClass
 _SOURCE = "vocabulary of published tables"
 _ACCELERATOR: frozenset[LinkClass] = frozenset({"nvlink", "xgmi"})
 _CARDS_A_SWITCH = 4
+_CPU_OF_PORTS = "AMD EPYC"
+"""Of the CPUs in such hosts it has ports for eight cards of 16 lanes; NCCL gives two GPUs on it peer access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def _cards(machine: Machine) -> _Host:
         )
         for i in range(machine.gpus)
     ]
-    cpus = [Device(f"cpu{i}", "cpu", host="", numa=i) for i in range(sockets)]
+    model = _CPU_OF_PORTS if machine.build.host == "ports" else None
+    cpus = [Device(f"cpu{i}", "cpu", host="", model=model, numa=i) for i in range(sockets)]
     links: list[Link] = []
     if sockets == 2:
         links += _both(Link("cpu0", "cpu1", "upi", None))
