@@ -152,7 +152,7 @@ def _count_link(fabric: Fabric, link: Link, found: Mapping[str, Counter[Hashable
 def _cables(fabric: Fabric, nic: str) -> Hashable:
     """What each of a NIC's cables carries, and whether the way back is up."""
     out = links_out(fabric, nic)
-    back = {k.src: k.health > 0 for k in fabric.links_to(nic)} if out else {}
+    back = {k.src: k.health > 0 for k in fabric.single_links_to(nic)} if out else {}
     return tuple(
         (k.GBps, k.wire_GBps, k.multiplicity, k.health, k.link_class, back.get(k.dst, False))
         for k in out
