@@ -137,13 +137,16 @@ def _chip(gpu: Gpu, intra: Intra, description: SystemDescription, assumed: list[
     """The chip a table names. Where it names none: the one its NVLink or xGMI belongs to, else what such
     nodes have. A GPU that is named and not known is no other.
     """
+    words = vocabulary()
     if gpu.chip is not None:
+        if intra.kind == "rack" and gpu.chip in words.chip_of_rack:
+            assumed.append(f"{words.chip_of_rack[gpu.chip]} by its rack")
+            return words.chip_of_rack[gpu.chip]
         if gpu.stands_for is not None:
             assumed.append(f"links of {gpu.chip} for {gpu.stands_for}")
         if gpu.others:
             assumed.append(f"{gpu.chip} of {', '.join((gpu.chip, *gpu.others))}")
         return gpu.chip
-    words = vocabulary()
     if gpu.names is None:
         named = f"{intra.kind}{intra.generation}" if intra.generation else intra.kind
         family = "nvlink" if intra.kind in ("mesh", "pairs", "rack") else intra.kind

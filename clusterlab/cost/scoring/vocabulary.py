@@ -85,6 +85,7 @@ class Vocabulary:
     chip_patterns: tuple[tuple[re.Pattern[str], str], ...]
     alike: frozenset[str]
     chip_of_family: Mapping[str, str]
+    chip_of_rack: Mapping[str, str]
     variants: frozenset[str]
     slices: frozenset[str]
     unnamed: frozenset[str]
@@ -136,6 +137,7 @@ def vocabulary() -> Vocabulary:
         chip_patterns=_patterns(named, before=_COUNTED, after=_BUILT),
         alike=alike,
         chip_of_family=data["chip_of_family"],
+        chip_of_rack=data["chip_of_rack"],
         variants=frozenset(data["variants"]),
         slices=frozenset(data["slices"]),
         unnamed=frozenset(data["unnamed"]),

@@ -110,6 +110,64 @@ def test_a_relative_stands_in_where_the_vocabulary_says_so_and_is_named(
     assert (f"links of {chip} for {said}" in found.assumed) == (said is not None)
 
 
+def test_a_b200_in_a_rack_is_a_gb200_and_that_is_said() -> None:
+    found = machine_of(SystemDescription("x", "B200", 18, 4, 72, "nvlink5-nvl72", "none"))
+    assert (found.chip.name, found.racks, found.assumed) == ("gb200", 1, ("gb200 by its rack",))
+
+
+@pytest.mark.parametrize(
+    ("device", "chip", "cards"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100", False),
+        ("NVIDIA H100 PCIe", "h100", True),
+        ("NVIDIA H100 NVL", "h100", True),
+        ("NVIDIA H200", "h200", False),
+        ("NVIDIA H200 NVL", "h200", True),
+        ("NVIDIA H20", "h20", False),
+        ("NVIDIA H800", "h800", False),
+        ("NVIDIA A800-SXM4-80GB", "a800", False),
+        ("NVIDIA A100-SXM4-80GB", "a100", False),
+        ("NVIDIA A100-SXM-64GB", "a100", False),
+        ("NVIDIA A100-PCIE-40GB", "a100", True),
+        ("NVIDIA A100 80GB PCIe", "a100", True),
+        ("A100-SXM4-40GB", "a100", False),
+        ("NVIDIA B200", "b200", False),
+        ("NVIDIA B300 SXM6 AC", "b300", False),
+        ("NVIDIA GB200", "gb200", False),
+        ("NVIDIA GB300", "gb300", False),
+        ("NVIDIA GB10", "gb10", True),
+        ("NVIDIA GH200 120GB", "gh200", False),
+        ("NVIDIA GH200 480GB", "gh200", False),
+        ("Tesla V100-SXM2-16GB", "v100", False),
+        ("Tesla V100-PCIE-32GB", "v100", True),
+        ("Tesla V100S-PCIE-32GB", "v100s", True),
+        ("Tesla T4", "t4", True),
+        ("NVIDIA A10G", "a10g", True),
+        ("NVIDIA A10", "a10g", True),
+        ("NVIDIA A30", "a30", True),
+        ("NVIDIA A40", "a40", True),
+        ("NVIDIA L4", "l4", True),
+        ("NVIDIA L40", "l40s", True),
+        ("NVIDIA L40S", "l40s", True),
+        ("NVIDIA RTX A6000", "rtx_a6000", True),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx_6000_ada", True),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx_pro_6000", True),
+        ("NVIDIA GeForce RTX 4090", "rtx_4090", True),
+        ("NVIDIA GeForce RTX 2080 Ti", "rtx_2080_ti", True),
+        ("AMD Instinct MI300X", "mi300x", False),
+        ("AMD_Instinct_MI300X_OAM", "mi300x", False),
+        ("AMD Instinct MI300A", "mi300a", False),
+        ("AMD Instinct MI355X", "mi355x", False),
+    ],
+)
+def test_devices_are_known_by_the_names_their_drivers_print(
+    device: str, chip: str, cards: bool
+) -> None:
+    """What ``clusterlab import`` writes of a log's device list."""
+    found = machine_of(described(device, each=1))
+    assert (found.chip.name, found.build.cards) == (chip, cards)
+
+
 def test_of_several_chips_the_first_named_is_taken_and_the_rest_said() -> None:
     found = machine_of(described("H100 or H200"))
     assert found.chip.name == "h100" and found.assumed == ("h100 of h100, h200",)
