@@ -220,7 +220,10 @@ def _wire_us_per_byte(comm: Communicator, collective: str, algorithm: str) -> tu
     passes = 2 if collective == "all_reduce" else 1
     if algorithm in ("nvls", "nvls_tree"):
         on_bus = size * passes * (n - 1) / n
-        inside = on_bus / (_NVLS_OVER_LINK * gpu_link_GBps(comm) * 1e3)
+        over = _NVLS_OVER_LINK
+        if passes == 1:  # NCCL counts 2 for an all_reduce and (g-1)/g for a gather (tuning.cc)
+            over *= (n / nodes - 1) / (n / nodes) / 2
+        inside = on_bus / (over * gpu_link_GBps(comm) * 1e3)
         if nodes == 1:
             return inside, 0.0
         # Of two nodes each tree's root and leaf halve what a NIC carries (tuning.cc).

@@ -8,24 +8,75 @@ from dataclasses import dataclass
 from clusterlab.core.collectives import collective as named
 from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.effects.constants import Effects, shipped_effects
+from clusterlab.cost.effects.features import Features, features
+from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.nccl.beyond_nics import network_share
 from clusterlab.cost.nccl.communicator import NEWEST, Communicator
 from clusterlab.cost.nccl.graphs import communicator
-from clusterlab.cost.nccl.overrides import Overrides, apply_overrides, parse_overrides
+from clusterlab.cost.nccl.hindered import SocketShares, hindered_effects, socket_shares
+from clusterlab.cost.nccl.overrides import (
+    GraphOverrides,
+    Overrides,
+    apply_overrides,
+    parse_overrides,
+)
 from clusterlab.cost.types import PredictRequest
+
+_BY_SWITCH = ("nvls", "nvls_tree")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``share`` of the NICs' rate is what the network beyond them leaves."""
+    """``share`` of the NICs' rate is what the network beyond them leaves, ``sockets`` what TCP leaves of it.
+
+    ``plain`` is the communicator without the variables that take paths away, ``with_peers`` without those
+    that take peer access: NVLS goes by the NVSwitches' multicast and needs none.
+    """
 
     collective: str
     comm: Communicator
+    plain: Communicator
+    with_peers: Communicator
     overrides: Overrides
     dtype: str
     op: str
     effects: Effects
+    effects_with_peers: Effects
     share: float
+    sockets: SocketShares
+
+    def comm_of(self, algorithm: str) -> Communicator:
+        """The communicator as ``algorithm`` moves bytes on it."""
+        return self.with_peers if algorithm in _BY_SWITCH else self.comm
+
+    def effects_of(self, algorithm: str) -> Effects:
+        """The constants of ``algorithm``'s communicator."""
+        return self.effects_with_peers if algorithm in _BY_SWITCH else self.effects
+
+    @property
+    def nic_share(self) -> float:
+        """Share that is left of the NICs' rate."""
+        return self.share * self.sockets.nics
+
+    def share_of(self, algorithm: str) -> float:
+        """Share that is left of the rate at which ``algorithm``'s bytes between hosts are counted: of its
+        channels' for a ring or tree, of the NICs' for others.
+        """
+        if algorithm in ("ring", "tree"):
+            return self.share * self.sockets.channels
+        return self.nic_share
+
+    def features(self, algorithm: str, protocol: str, size_bytes: float) -> Features:
+        """One size of a collective that NCCL has a model for, as the formula sees it."""
+        comm = self.comm_of(algorithm)
+        return features(
+            comm, self.collective, algorithm, protocol, size_bytes, share=self.share_of(algorithm)
+        )
+
+    def time_us(self, algorithm: str, protocol: str, size_bytes: float) -> float:
+        """µs by the formula, before the rules of ``predict``."""
+        point = self.features(algorithm, protocol, size_bytes)
+        return float(time_us(point, self.effects_of(algorithm)))
 
 
 def made_case(
@@ -35,14 +86,32 @@ def made_case(
     GPUs or networks that NCCL could not run with.
     """
     overrides = parse_overrides(request.overrides)
-    comm = communicator(
-        request.fabric, ranks, devices,
-        version=request.library_version or NEWEST, overrides=overrides.graph,
-    )  # fmt: skip
-    comm = apply_overrides(comm, overrides)
-    share = network_share(request.fabric, devices) if comm.nodes > 1 else 1.0
-    op = request.op or "sum"
-    return Case(name, comm, overrides, request.dtype, op, shipped_effects().of(comm), share)
+
+    def made(asked: GraphOverrides) -> Communicator:
+        version = request.library_version or NEWEST
+        found = communicator(request.fabric, ranks, devices, version=version, overrides=asked)
+        return apply_overrides(found, overrides)
+
+    asked = overrides.graph
+    comm = made(asked)
+    free, peers = asked.unhindered(), asked.with_peer_access()
+    plain = comm if free == asked else made(free)
+    with_peers = comm if peers == asked else made(peers)
+    table = shipped_effects()
+    effects = hindered_effects(table, comm, plain)
+    return Case(
+        collective=name,
+        comm=comm,
+        plain=plain,
+        with_peers=with_peers,
+        overrides=overrides,
+        dtype=request.dtype,
+        op=request.op or "sum",
+        effects=effects,
+        effects_with_peers=hindered_effects(table, with_peers, plain),
+        share=network_share(request.fabric, devices) if comm.nodes > 1 else 1.0,
+        sockets=socket_shares(comm, plain, effects),
+    )
 
 
 def case_of(request: PredictRequest) -> Case:

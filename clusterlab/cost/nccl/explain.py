@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
     Features,
-    features,
     gpu_link_GBps,
     message_features,
     message_wire_us,
@@ -96,7 +95,7 @@ def explain(request: PredictRequest) -> Explanation | None:
     """Of the first group of ``request``; None for one rank. Raises UsageError where ``predict`` does."""
     case = case_of(request)
     name, comm, overrides = case.collective, case.comm, case.overrides
-    effects, share = case.effects, case.share
+    effects, share = case.effects, case.nic_share
     if comm.ranks == 1:
         return None
     ways: tuple[Way, ...] = ()
@@ -106,8 +105,9 @@ def explain(request: PredictRequest) -> Explanation | None:
         ways = _ways(case, request.size_bytes)
         off = _switched_off(name, comm, overrides, ways)
         algorithm = ways[0].algorithm
-        point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share=share)
-        link = _link(comm, name, algorithm, request.size_bytes, share)
+        point = case.features(algorithm, ways[0].protocol, request.size_bytes)
+        effects = case.effects_of(algorithm)
+        link = _link(case.comm_of(algorithm), name, algorithm, request.size_bytes, share)
     else:
         algorithm = "ring"
         wire_us = message_wire_us(comm, name, request.size_bytes) / share
@@ -166,14 +166,12 @@ def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
 
 
 def _ways(case: Case, size: int) -> tuple[Way, ...]:
-    name, comm, effects, share = case.collective, case.comm, case.effects, case.share
+    name, comm = case.collective, case.comm
     return tuple(
         Way(
             c.algorithm,
             c.protocol,
-            float(
-                time_us(features(comm, name, c.algorithm, c.protocol, size, share=share), effects)
-            ),
+            case.time_us(c.algorithm, c.protocol, size),
             c.time_us,
             c.latency_us,
             c.algbw_GBps,

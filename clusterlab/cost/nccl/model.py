@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.cost.effects.constants import (
+    Effects,
     chip_class,
     network_class,
     shipped_effects,
 )
-from clusterlab.cost.effects.features import (
-    Features,
-    features,
-    message_features,
-    message_wire_us,
-)
+from clusterlab.cost.effects.features import Features, message_features, message_wire_us
 from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
@@ -23,6 +19,7 @@ from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.hindered import SOCKETS_GBps
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.schedules.schedule import Schedule
@@ -52,15 +49,14 @@ def nccl_estimate(
 
 
 def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
-    choices = ranked(
-        case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype, op=case.op
-    )
+    choices = _ranked(case, size_bytes)
     best, *others = choices
     taken_us = _monotone_us(fabric, case, size_bytes)
+    comm = case.comm_of(best.algorithm)
     limit = _or_host_memory(
-        busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share),
-        _features(case, best, size_bytes),
-        case,
+        busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share),
+        case.features(best.algorithm, best.protocol, size_bytes),
+        case.effects_of(best.algorithm),
     )
     alternatives = sorted(
         (Alternative(c.algorithm, c.protocol, _time_us(case, c, size_bytes)) for c in others),
@@ -106,18 +102,12 @@ def _estimate(
 
 
 def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:
-    return float(time_us(_features(case, choice, size_bytes), case.effects))
+    return case.time_us(choice.algorithm, choice.protocol, size_bytes)
 
 
-def _features(case: Case, choice: Choice, size_bytes: float) -> Features:
-    return features(
-        case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, share=case.share
-    )
-
-
-def _or_host_memory(links: Busiest, point: Features, case: Case) -> Busiest:
+def _or_host_memory(links: Busiest, point: Features, effects: Effects) -> Busiest:
     """Without peer access the copies through the host's memory often take longer than any link."""
-    copies_us = float(host_memory_us(point, case.effects))
+    copies_us = float(host_memory_us(point, effects))
     return Busiest("memory of each host", copies_us) if copies_us > links.busy_us else links
 
 
@@ -128,10 +118,7 @@ def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
     buffer could be sent as the smaller one's padded copy. The least such curve runs through a grid of
     sizes, which has every power of two.
     """
-    curve = fabric.memo.setdefault(
-        ("nccl curve", case.collective, case.comm, case.overrides, case.dtype, case.op, case.share),
-        {},
-    )
+    curve = fabric.memo.setdefault(("nccl curve", case), {})
     low = _grid_below(size_bytes)
     below = _envelope_us(curve, case, low)
     step = max(1, (1 << low.bit_length() - 1) // _GRID)
@@ -139,6 +126,12 @@ def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
         return below
     above = _envelope_us(curve, case, low + step)
     return below + (above - below) * (size_bytes - low) / step
+
+
+def _ranked(case: Case, size_bytes: int) -> tuple[Choice, ...]:
+    return ranked(
+        case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype, op=case.op
+    )
 
 
 def _grid_below(size_bytes: int) -> int:
@@ -157,9 +150,7 @@ def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
         size = _grid_below(size - 1) if size > 1 else 0
     most = curve.get(size, 0.0)
     for at in reversed(missing):
-        best = ranked(case.collective, at, case.comm, case.overrides, dtype=case.dtype, op=case.op)[
-            0
-        ]
+        best, *_ = _ranked(case, at)
         most = max(most, _time_us(case, best, at))
         curve[at] = most
     return most
@@ -175,10 +166,10 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
         links = on_links(schedules, request.fabric, avoid=frozenset())
         wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
     else:
-        wire_us = message_wire_us(comm, case.collective, size) / case.share
+        wire_us = message_wire_us(comm, case.collective, size) / case.nic_share
         limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
     point = message_features(comm, case.collective, size, wire_us)
-    limit = _or_host_memory(limit, point, case)
+    limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
         case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],
         point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
@@ -239,4 +230,7 @@ def _effect_constants(case: Case) -> tuple[Constant, ...]:
         ]
     if case.share < 1:
         found.append(Constant("share left beyond the NICs", case.share, "1", "the fabric's links"))
+    if case.sockets.nics < 1:
+        source = "measured with NCCL_NET=Socket"
+        found.append(Constant("sockets of a rank carry", SOCKETS_GBps, "GB/s", source))
     return tuple(found)

@@ -13,6 +13,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl.communicator import Communicator, PathName
+from clusterlab.cost.nccl.nic_filter import NicFilter
 from clusterlab.cost.nccl.selection import Selection, parse_selection
 from clusterlab.cost.nccl.variables import (
     GRAPH_VARIABLES,
@@ -26,21 +27,37 @@ from clusterlab.cost.nccl.words import NCCL_ALGORITHMS, NCCL_PROTOCOLS
 class GraphOverrides:
     """What changes the graph that NCCL finds; None where the user says nothing.
 
-    Levels are the farthest path still used (NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL; LOC: none). ``min_channels``
-    and ``max_channels`` bound the channels of ring and tree.
+    Levels are the farthest path still used (NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL; LOC: none). ``net`` is
+    NCCL_NET in small letters (``socket``, ``ib``, a plugin's name).
     """
 
     p2p_disable: bool | None = None
     p2p_level: PathName | None = None
     shm_disable: bool | None = None
     ib_disable: bool | None = None
+    ib_hca: NicFilter | None = None
+    net: str | None = None
     gdr_level: PathName | None = None
+    gdr_c2c: bool | None = None
     cross_nic: int | None = None
     pxn_disable: bool | None = None
     mnnvl: bool | None = None
     nvls: bool | None = None
-    min_channels: int | None = None
-    max_channels: int | None = None
+
+    @property
+    def no_peer_access(self) -> bool:
+        """Whether GPUs may not touch each other's memory at all."""
+        return bool(self.p2p_disable) or self.p2p_level == "LOC"
+
+    def with_peer_access(self) -> GraphOverrides:
+        """The same on as many nodes, but GPUs reach each other as NCCL lets them."""
+        mnnvl = False if self.no_peer_access else self.mnnvl
+        return replace(self, p2p_disable=None, p2p_level=None, mnnvl=mnnvl)
+
+    def unhindered(self) -> GraphOverrides:
+        """The same without what moves the machine into another class of GPUs or network."""
+        freed = self.with_peer_access()
+        return replace(freed, ib_disable=None, net=None, gdr_level=None, gdr_c2c=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,6 @@ def parse_overrides(variables: Mapping[str, str]) -> Overrides:
 def _parse(variables: tuple[tuple[str, str], ...]) -> Overrides:
     given = {name: text.strip() for name, text in variables if text.strip()}
     graph = _read(given, GRAPH_VARIABLES)
-    graph |= _channel_bounds(given)
     known: dict[str, Any] = _read(given, TUNING_VARIABLES)
     if "NCCL_ALGO" in given:
         known["algorithms"] = parse_selection("NCCL_ALGO", given["NCCL_ALGO"], NCCL_ALGORITHMS)
@@ -120,17 +136,6 @@ def _read(
     """Later variables of ``table`` win over earlier ones for the same field."""
     return {
         field: read(name, given[name]) for name, (field, read) in table.items() if name in given
-    }
-
-
-def _channel_bounds(given: Mapping[str, str]) -> dict[str, Any]:
-    """The tighter of channels and CTAs: for NCCL they are one thing."""
-    found = _read(given, TUNING_VARIABLES)
-    most = [found[k] for k in ("max_channels", "max_ctas") if found.get(k)]
-    least = [found[k] for k in ("min_channels", "min_ctas") if found.get(k)]
-    return {
-        "max_channels": min(most, default=None),
-        "min_channels": max(least, default=None),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
 from clusterlab.cost.nccl.communicator import PathName
+from clusterlab.cost.nccl.nic_filter import parse_nic_filter
 
 _LEVELS = tuple(name for name in get_args(PathName) if name != "NET")
 _OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
@@ -20,7 +21,7 @@ _OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 _HARMLESS = re.compile(
     r"NCCL_(DEBUG(_\w+)?|SOCKET_IFNAME|SOCKET_FAMILY|OOB_\w+|COMM_ID|HOSTID|RAS_\w+|(TOPO|GRAPH)_DUMP_\w+"
     r"|CONF_FILE|WARN_\w+|SET_\w+|LOG_\w+|NET_PLUGIN|PROFILER_\w+|IGNORE_CPU_AFFINITY|PROXY_CPUSET"
-    r"|VERSION|ROOT|HOME|INCLUDE_DIR|LIB_DIR|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|IB_HCA|IB_TIMEOUT"
+    r"|VERSION|ROOT|HOME|INCLUDE_DIR|LIB_DIR|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|IB_TIMEOUT"
     r"|IB_RETRY_CNT|CHECK_\w+|COMM_BLOCKING)"
 )
 
@@ -87,6 +88,11 @@ def _level(variable: str, text: str) -> str:
     )
 
 
+def _net(variable: str, text: str) -> str:
+    """The name of a network in any case; NCCL's own are IB and Socket, all others plugins'."""
+    return text.lower()
+
+
 def _nanoseconds(variable: str, text: str) -> float:
     return _in(0, 10**9)(variable, text) / 1000
 
@@ -126,7 +132,10 @@ GRAPH_VARIABLES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "NCCL_P2P_LEVEL": ("p2p_level", _level),
     "NCCL_SHM_DISABLE": ("shm_disable", _flag),
     "NCCL_IB_DISABLE": ("ib_disable", _flag),
+    "NCCL_IB_HCA": ("ib_hca", parse_nic_filter),
+    "NCCL_NET": ("net", _net),
     "NCCL_NET_GDR_LEVEL": ("gdr_level", _level),
+    "NCCL_NET_GDR_C2C": ("gdr_c2c", _flag),
     "NCCL_CROSS_NIC": ("cross_nic", _in(0, 2)),
     "NCCL_PXN_DISABLE": ("pxn_disable", _flag),
     "NCCL_MNNVL_ENABLE": ("mnnvl", _automatic),

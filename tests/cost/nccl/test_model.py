@@ -100,7 +100,8 @@ def test_variables_force_the_choice(
 
 def test_without_peer_access_it_is_slower() -> None:
     fabric = load_fabric("hgx-h100")
-    slow = asked(fabric, 8, "all_reduce", 1 << 28, overrides={"NCCL_P2P_DISABLE": "1"})
+    variables = {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"}
+    slow = asked(fabric, 8, "all_reduce", 1 << 28, overrides=variables)
     assert slow.time_us > 3 * asked(fabric, 8, "all_reduce", 1 << 28).time_us
 
 

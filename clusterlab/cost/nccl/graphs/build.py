@@ -15,11 +15,10 @@ from clusterlab.cost.nccl.graphs.nodes import Node, kinds, nodes_of
 from clusterlab.cost.nccl.graphs.search import find_graph
 from clusterlab.cost.nccl.graphs.system import System
 from clusterlab.cost.nccl.graphs.systems import Machine, system_of
+from clusterlab.cost.nccl.graphs.transports import transport_of
 from clusterlab.cost.nccl.overrides import GraphOverrides
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import Device
 from clusterlab.topology.routing.host_graph import PathType
-from clusterlab.topology.routing.nics import leading_out, links_out
 from clusterlab.topology.routing.path_types import Levels
 
 
@@ -70,16 +69,16 @@ def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str
 def _communicator(
     fabric: Fabric, devices: Sequence[str], version: str, asked: GraphOverrides
 ) -> Communicator:
-    nodes = nodes_of(fabric, devices, mnnvl=asked.mnnvl)
+    # Without peer access NCCL joins no hosts by NVLink (initTransportsRank of src/init.cc).
+    nodes = nodes_of(fabric, devices, mnnvl=False if asked.no_peer_access else asked.mnnvl)
     different = kinds(fabric, nodes)
     chips = [_chip(fabric, node) for node in different]
     least = min(chips, key=lambda c: c.capability or 0)
     cpu = _cpu(fabric, different, least)
     inter = len(nodes) > 1
-    transport = _transport(fabric, different, asked) if inter else None
-    machine = Machine(
-        least, cpu, transport or "", _levels(fabric, different, cpu, transport, asked), inter
-    )
+    transport = transport_of(fabric, different, asked) if inter else None
+    levels = _levels(fabric, different, cpu, transport, asked)
+    machine = Machine(least, cpu, transport or "", levels, inter, asked.ib_hca)
     systems = [system_of(fabric, node, machine) for node in different]
     if inter:
         _check_ways_out(fabric, different, systems)
@@ -136,31 +135,6 @@ def _cpu(fabric: Fabric, nodes: Iterable[Node], gpu: Chip) -> CpuVendor:
     return cpu_vendor(models, gpu.name, nics)
 
 
-def _compute_nics(fabric: Fabric, node: Node) -> list[Device]:
-    """The NICs of a node that carry its ranks' traffic."""
-    live = [fabric.device(n) for host in node.hosts for n in leading_out(fabric, host)]
-    return [d for d in live if d.role in (None, "compute")] or live
-
-
-def _transport(fabric: Fabric, nodes: Sequence[Node], asked: GraphOverrides) -> str:
-    """What the NICs say they speak, else the class of their cables: ib, or roce for ethernet."""
-    if asked.ib_disable:
-        return "tcp"
-    for node in nodes:
-        for nic in _compute_nics(fabric, node):
-            if nic.transport is not None:
-                return nic.transport
-            for link in links_out(fabric, nic.name):
-                return _spoken(nic, link.link_class)
-    return "ib"
-
-
-def _spoken(nic: Device, link_class: str) -> str:
-    if link_class == "ethernet":
-        return "tcp" if (nic.model or "").lower() in ("veth", "virtio", "virtio-net") else "roce"
-    return "ib"
-
-
 def _levels(
     fabric: Fabric,
     nodes: Sequence[Node],
@@ -173,9 +147,10 @@ def _levels(
     p2p = PathType.SYS if cpu == "amd" and gpus <= 2 else PathType.PXB
     if asked.p2p_level is not None:
         p2p = PathType[asked.p2p_level]
-    if asked.p2p_disable:
+    if asked.no_peer_access:
         p2p = PathType.LOC
-    direct = PathType.LOC if transport == "tcp" else PathType.P2C
+    by_c2c = PathType.PXB if asked.gdr_c2c is False else PathType.P2C
+    direct = PathType.LOC if transport == "tcp" else by_c2c
     if asked.gdr_level is not None and transport != "tcp":
         direct = PathType[asked.gdr_level]
     return Levels(p2p, direct, not asked.pxn_disable)
@@ -185,7 +160,8 @@ def _graphs(
     system: System, gpu: Chip, version: str, asked: GraphOverrides, *, collnet: bool
 ) -> dict[str, Graph]:
     """The graphs of one node, in NCCL's order: the tree has as many channels as the ring."""
-    if gpu.library == "rccl" and (mesh := mesh_graphs(system)):
+    near = system.levels.p2p >= PathType.NVL
+    if gpu.library == "rccl" and near and (mesh := mesh_graphs(system)):
         return mesh
     cross = 2 if asked.cross_nic is None else asked.cross_nic
     found: dict[str, Graph] = {}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from clusterlab.cost.nccl.graphs.host_memory import by_host_memory
 from clusterlab.topology.routing.host_graph import (
     HostGraph,
     HostPath,
@@ -100,6 +101,8 @@ class System:
         if "nic" in (kind[src], kind[dst]) and host[src] != host[dst]:
             return NO_WAY  # GPUs forward nothing from another host's NIC
         path = path_between(self.graph, src, dst, self.levels)
+        if kind[src] == kind[dst] == "gpu" and path.type > self.levels.p2p:
+            path = by_host_memory(self.graph, path)
         if path.type >= PathType.DIS:
             return NO_WAY
         steps = zip(path.nodes, path.nodes[1:], strict=False)
