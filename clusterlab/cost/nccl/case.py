@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from clusterlab.core.collectives import collective as named
 from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.effects.constants import Effects, shipped_effects
-from clusterlab.cost.effects.features import Features, features
+from clusterlab.cost.effects.features import Features, features, message_features
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.nccl.beyond_nics import network_share
 from clusterlab.cost.nccl.communicator import NEWEST, Communicator
+from clusterlab.cost.nccl.entry import Cell
 from clusterlab.cost.nccl.graphs import communicator
 from clusterlab.cost.nccl.hindered import SocketShares, hindered_effects, socket_shares
+from clusterlab.cost.nccl.narrowed import lengthened, message_slowdown, slowdown
 from clusterlab.cost.nccl.overrides import (
     GraphOverrides,
     Overrides,
@@ -69,9 +71,19 @@ class Case:
     def features(self, algorithm: str, protocol: str, size_bytes: float) -> Features:
         """One size of a collective that NCCL has a model for, as the formula sees it."""
         comm = self.comm_of(algorithm)
-        return features(
+        point = features(
             comm, self.collective, algorithm, protocol, size_bytes, share=self.share_of(algorithm)
         )
+        factor = slowdown(
+            Cell(self.collective, algorithm, protocol), size_bytes, self.comm, self.overrides
+        )
+        return point if factor == 1.0 else lengthened(point, factor)
+
+    def message_features(self, size_bytes: float, wire_us: float) -> Features:
+        """The same of all_to_all, send_recv and send, whose bytes take ``wire_us`` at the links' rate."""
+        point = message_features(self.comm, self.collective, size_bytes, wire_us)
+        factor = message_slowdown(self.collective, self.comm, self.overrides)
+        return point if factor == 1.0 else lengthened(point, factor)
 
     def time_us(self, algorithm: str, protocol: str, size_bytes: float) -> float:
         """µs by the formula, before the rules of ``predict``."""

@@ -8,7 +8,6 @@ from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
     Features,
     gpu_link_GBps,
-    message_features,
     message_wire_us,
 )
 from clusterlab.cost.effects.formula import time_us
@@ -111,7 +110,7 @@ def explain(request: PredictRequest) -> Explanation | None:
     else:
         algorithm = "ring"
         wire_us = message_wire_us(comm, name, request.size_bytes) / share
-        point = message_features(comm, name, request.size_bytes, wire_us)
+        point = case.message_features(request.size_bytes, wire_us)
     graph = graph_of(algorithm, comm)
     return Explanation(
         library=comm.library.upper(),

@@ -10,7 +10,7 @@ from clusterlab.cost.effects.constants import (
     network_class,
     shipped_effects,
 )
-from clusterlab.cost.effects.features import Features, message_features, message_wire_us
+from clusterlab.cost.effects.features import Features, message_wire_us
 from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
@@ -168,7 +168,7 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
     else:
         wire_us = message_wire_us(comm, case.collective, size) / case.nic_share
         limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
-    point = message_features(comm, case.collective, size, wire_us)
+    point = case.message_features(size, wire_us)
     limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
         case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],

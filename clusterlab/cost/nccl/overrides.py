@@ -75,6 +75,9 @@ class Overrides:
     min_ctas: int | None = None
     max_ctas: int | None = None
     nvls_channels: int | None = None
+    min_message_channels: int | None = None
+    max_message_channels: int | None = None
+    net_peer_channels: int | None = None
     threads: int | None = None
     ll128_threads: int | None = None
     net_overhead_us: float | None = None
@@ -95,6 +98,15 @@ class Overrides:
                 return protocol in chosen
         return None
 
+    @property
+    def sets_channels(self) -> bool:
+        """Whether the user has a say in how many channels a call gets."""
+        return any(getattr(self, name) != own for name, own in _OWN_CHANNELS.items())
+
+    def with_own_channels(self) -> Overrides:
+        """The same where NCCL counts its channels and threads by itself."""
+        return replace(self, **_OWN_CHANNELS)
+
     def thread_threshold(self, algorithm: str, protocol: str) -> int | None:
         """NCCL_THREAD_THRESHOLDS: bytes per thread of tree and ring by protocol, negative: default."""
         i = 3 * (algorithm == "ring") + list(NCCL_PROTOCOLS).index(protocol)
@@ -103,6 +115,14 @@ class Overrides:
 
 
 NO_OVERRIDES = Overrides()
+_OWN_CHANNELS: Mapping[str, Any] = {
+    name: getattr(NO_OVERRIDES, name)
+    for name in (
+        *("min_channels", "max_channels", "min_ctas", "max_ctas", "nvls_channels"),
+        *("min_message_channels", "max_message_channels", "net_peer_channels"),
+        *("threads", "ll128_threads", "thresholds"),
+    )
+}
 
 
 def parse_overrides(variables: Mapping[str, str]) -> Overrides:
