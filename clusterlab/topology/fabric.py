@@ -94,12 +94,24 @@ class Fabric:
 
     def _find(self, name: str) -> tuple[Device, str | None] | None:
         """A device by name: a template's with the host it stands for, or a single one with None."""
+        known = self._found.get(name)
+        if known is not None:
+            return known
         single = self._single_by_name.get(name)
         if single is not None:
-            return single, None
-        host, _, local = name.partition("/")
-        found = self._local_names(host).get(local)
-        return None if found is None else (found, host)
+            found: tuple[Device, str | None] = (single, None)
+        else:
+            host, _, local = name.partition("/")
+            template = self._local_names(host).get(local)
+            if template is None:
+                return None
+            found = (template, host)
+        self._found[name] = found
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, tuple[Device, str | None]]:
+        return {}
 
     def find(self, name: str) -> Device | None:
         """The device called ``name``; None where there is none."""

@@ -49,6 +49,9 @@ TRANSPORTS: tuple[str, ...] = get_args(Transport)
 MAX_MULTIPLICITY = 100_000
 """Parallel links between two devices: more is a slip of the pen."""
 
+PRETENDED = "fake"
+"""The model of GPUs that a lab pretends: the ranks on them are processes on the hosts' cores."""
+
 END_POINTS: frozenset[str] = frozenset({"gpu", "host", "external"})
 """Kinds that begin or end a path but forward nothing for others."""
 

@@ -19,6 +19,7 @@ from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.graphs.chips import UNKNOWN_CHIP
 from clusterlab.cost.nccl.hindered import SOCKETS_GBps
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
@@ -42,10 +43,12 @@ def nccl_estimate(
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
         estimate = _messages(request, case, groups)
-    left_out = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
+    notes = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
+    if comm.gpu == UNKNOWN_CHIP:
+        notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
     asked = request.library_version is not None
     note = constants_for(comm.version, comm.library).note if asked else ""
-    return with_launch(estimate, request.issue, (*left_out, *([note] if note else [])))
+    return with_launch(estimate, request.issue, (*notes, *([note] if note else [])))
 
 
 def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:

@@ -17,6 +17,7 @@ from clusterlab.cost.nccl.graphs.system import System
 from clusterlab.cost.nccl.graphs.systems import Machine, system_of
 from clusterlab.cost.nccl.graphs.transports import transport_of
 from clusterlab.cost.nccl.overrides import GraphOverrides
+from clusterlab.cost.recall import recalled
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.host_graph import PathType
 from clusterlab.topology.routing.path_types import Levels
@@ -35,12 +36,12 @@ def communicator(
     Raises UsageError where a rank has no GPU of its own, or no NIC leads from one node to the others.
     """
     asked = overrides or GraphOverrides()
-    key = ("nccl communicator", tuple(devices), version, asked)
-    if key not in fabric.memo:
-        _check(fabric, ranks, devices)
-        fabric.memo[key] = _communicator(fabric, devices, version, asked)
-    found: Communicator = fabric.memo[key]
-    return found
+
+    def make(names: Sequence[str]) -> Communicator:
+        _check(fabric, ranks, names)
+        return _communicator(fabric, names, version, asked)
+
+    return recalled(fabric, ("nccl communicator", version, asked), devices, make)
 
 
 def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str]) -> None:
@@ -101,16 +102,12 @@ def _communicator(
         nvswitch=all(s.switched for s in systems),
         nvls="nvls" in graphs,
         collnet="collnet_chain" in graphs or "collnet_direct" in graphs,
-        staged_hops=max(s.staged_hops for s in systems),
-        staged_pairs=max(s.staged_pairs for s in systems),
+        host_memory=any(_by_host_memory(s) for s in systems),
         heads=min(_heads(s) for s in systems),
         hosts=hosts,
         network=_least_network(systems, transport, least) if transport else None,
         library=least.library,
         version=version,
-        switch_GBps=min(min(s.hub_rates) / 1000 for s in systems)
-        if all(s.switched for s in systems)
-        else None,
     )
 
 
@@ -234,6 +231,11 @@ def _intra(systems: Sequence[System]) -> Literal["nvlink", "xgmi", "pcie"]:
     if any(s.least_types[1] > PathType.C2C for s in several):
         return "pcie"
     return "xgmi" if any(s.xgmi for s in several) else "nvlink"
+
+
+def _by_host_memory(system: System) -> bool:
+    """Whether some pair of a node's GPUs has no peer access."""
+    return len(system.gpus) > 1 and system.least_types[1] > system.levels.p2p
 
 
 def _heads(system: System) -> int:

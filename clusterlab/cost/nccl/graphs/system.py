@@ -91,6 +91,23 @@ class System:
             known = self._ways[src, dst] = self._way(src, dst)
         return known
 
+    @cached_property
+    def gpu_ways(self) -> list[_Ways]:
+        """By number: ``gpu_ways[a][b]`` is the path from GPU ``a`` to GPU ``b``."""
+        return [_Ways(self, gpu) for gpu in self.gpus]
+
+    @cached_property
+    def to_switch(self) -> Way:
+        """All GPUs' ways to the NVSwitches and back as one."""
+        each = [self.to_switch_of(gpu) for gpu in range(len(self.gpus))]
+        return Way(max(w.type for w in each), 0, tuple(k for w in each for k in w.links))
+
+    def to_switch_of(self, gpu: int) -> Way:
+        """One GPU's way to the NVSwitches and back, as one."""
+        hub, name = self.nvswitch or "", self.gpus[gpu]
+        down, up = self.way(hub, name), self.way(name, hub)
+        return Way(max(down.type, up.type), 0, (*down.links, *up.links))
+
     def _way(self, src: str, dst: str) -> Way:
         hub = self.nvswitch
         if self.switched and hub and self.levels.p2p >= PathType.NVL:
@@ -142,25 +159,6 @@ class System:
             min(out, default=PathType.PIX),
             max(out, default=PathType.SYS),
         )
-
-    @cached_property
-    def staged_hops(self) -> int:
-        """Hops of the ring through the GPUs in their order that have no peer access."""
-        n = len(self.gpus)
-        return sum(self._staged(self.gpus[i], self.gpus[(i + 1) % n]) for i in range(n))
-
-    @cached_property
-    def staged_pairs(self) -> float:
-        """Share of the pairs of GPUs without peer access."""
-        n = len(self.gpus)
-        if n < 2 or self.least_types[1] <= self.levels.p2p:
-            return 0.0
-        return sum(self._staged(a, b) for a in self.gpus for b in self.gpus) / (n * (n - 1))
-
-    def _staged(self, src: str, dst: str) -> bool:
-        if src == dst or self.least_types[1] <= self.levels.p2p:
-            return False
-        return self.way(src, dst).type > self.levels.p2p
 
     @cached_property
     def _types_between(self) -> frozenset[PathType]:
@@ -369,3 +367,15 @@ class System:
         for kind in sorted(by_type):
             order.update(by_type[kind])
         return list(order)
+
+
+class _Ways(dict[int, Way]):
+    """The paths from one GPU to the others by number, each made when it is asked for first."""
+
+    def __init__(self, system: System, gpu: str) -> None:
+        super().__init__()
+        self._system, self._gpu = system, gpu
+
+    def __missing__(self, other: int) -> Way:
+        way = self[other] = self._system.way(self._gpu, self._system.gpus[other])
+        return way
