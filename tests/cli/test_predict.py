@@ -92,7 +92,7 @@ def test_the_environment_is_not_read(capsys: Capture, monkeypatch: pytest.Monkey
 
 
 def test_variables_without_a_model_are_named(capsys: Capture) -> None:
-    assert "note: not modelled: NCCL_BUFFSIZE" in text(
+    assert "note: NCCL_BUFFSIZE is set; the prediction does not count it" in text(
         capsys, *HGX, "-b", "1M", "-x", "NCCL_BUFFSIZE=1048576"
     )
 

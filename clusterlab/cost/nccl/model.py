@@ -21,11 +21,14 @@ from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
 from clusterlab.cost.nccl.graphs.chips import UNKNOWN_CHIP
 from clusterlab.cost.nccl.hindered import SOCKETS_GBps
+from clusterlab.cost.nccl.remarks import remarks
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
 from clusterlab.topology.fabric import Fabric
+
+ONE_RANK = "one rank: nothing is sent, and nothing bounds it"
 
 _GRID = 4
 """Sizes per doubling at which the least time of larger ones is taken."""
@@ -36,14 +39,15 @@ def nccl_estimate(
 ) -> Estimate:
     """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
     case = made_case(request, name, group.ranks, group.devices)
-    comm, overrides = case.comm, case.overrides
+    comm = case.comm
     if comm.ranks == 1:
-        return with_launch(Estimate(0.0, "local", None, "one rank", 0.0, ()), request.issue)
+        alone = Estimate(0.0, "local", None, "one rank", 0.0, (), notes=(ONE_RANK,))
+        return with_launch(alone, request.issue)
     if name in COLLECTIVES:
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
         estimate = _messages(request, case, groups)
-    notes = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
+    notes = [*remarks(request, case, estimate.algorithm)]
     if comm.gpu == UNKNOWN_CHIP:
         notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
     asked = request.library_version is not None
@@ -174,9 +178,16 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
     point = case.message_features(size, wire_us)
     limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
-        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],
+        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][_relayed(case)],
         point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
     )  # fmt: skip
+
+
+def _relayed(case: Case) -> bool:
+    """Whether messages to another rail go by the peer on it (PXN), which takes NVLink between them."""
+    comm, off = case.comm, case.overrides.graph.pxn_disable
+    joined = comm.ranks_per_node > 1 and comm.intra != "pcie"
+    return comm.nodes > 1 and joined and not off
 
 
 _MESSAGE_ALGORITHMS = {
@@ -185,7 +196,7 @@ _MESSAGE_ALGORITHMS = {
     "send": ("one_message", "one_message"),
     "ping_pong": ("one_message", "one_message"),
 }
-"""On one node, and on several."""
+"""Sent straight, and by PXN."""
 
 
 def _schedule(name: str, n: int, size_bytes: float) -> Schedule:

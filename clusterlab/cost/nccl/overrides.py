@@ -1,4 +1,4 @@
-"""NCCL's environment variables: what they do to the tuning, to the graph, and what is not modelled.
+"""NCCL's environment variables: what they do to the tuning and to the graph.
 
 Values are checked as strictly as their meaning allows: NCCL itself takes most nonsense for a default and
 says nothing.
@@ -62,7 +62,7 @@ class GraphOverrides:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The user's variables, read. ``unmodelled`` names those whose effect a prediction leaves out."""
+    """The user's variables, read. Those whose effect a prediction leaves out are not here: ``remarks.py``."""
 
     algorithms: Selection = ()
     protocols: Selection = ()
@@ -83,7 +83,6 @@ class Overrides:
     net_overhead_us: float | None = None
     thresholds: tuple[int, ...] = ()
     graph: GraphOverrides = GraphOverrides()
-    unmodelled: tuple[str, ...] = ()
 
     def allows_algorithm(self, collective: str, algorithm: str) -> bool:
         """Whether NCCL_ALGO leaves ``algorithm``."""
@@ -141,13 +140,7 @@ def _parse(variables: tuple[tuple[str, str], ...]) -> Overrides:
         known["algorithms"] = parse_selection("NCCL_ALGO", given["NCCL_ALGO"], NCCL_ALGORITHMS)
     if "NCCL_PROTO" in given:
         known["protocols"] = parse_selection("NCCL_PROTO", given["NCCL_PROTO"], NCCL_PROTOCOLS)
-    read = {*GRAPH_VARIABLES, *TUNING_VARIABLES, "NCCL_ALGO", "NCCL_PROTO"}
-    overrides = Overrides(
-        **known,
-        graph=GraphOverrides(**graph, nvls=known.get("nvls")),
-        unmodelled=tuple(name for name in given if name not in read),
-    )
-    return _checked(overrides)
+    return _checked(Overrides(**known, graph=GraphOverrides(**graph, nvls=known.get("nvls"))))
 
 
 def _read(

@@ -17,13 +17,17 @@ from clusterlab.cost.nccl.nic_filter import parse_nic_filter
 _LEVELS = tuple(name for name in get_args(PathName) if name != "NET")
 _OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 
-# What NCCL reads that only moves logs, sockets, files and threads about: no word is lost on it.
+# What NCCL reads that moves logs, files and waiting about, but no bytes: no word is lost on it.
 _HARMLESS = re.compile(
-    r"NCCL_(DEBUG(_\w+)?|SOCKET_IFNAME|SOCKET_FAMILY|OOB_\w+|COMM_ID|HOSTID|RAS_\w+|(TOPO|GRAPH)_DUMP_\w+"
-    r"|CONF_FILE|WARN_\w+|SET_\w+|LOG_\w+|NET_PLUGIN|PROFILER_\w+|IGNORE_CPU_AFFINITY|PROXY_CPUSET"
+    r"NCCL_(DEBUG(_\w+)?|SOCKET_FAMILY|OOB_\w+|COMM_ID|RAS_\w+|(TOPO|GRAPH)_DUMP_\w+"
+    r"|CONF_FILE|WARN_\w+|SET_\w+|LOG_\w+|PROFILER_\w+"
     r"|VERSION|ROOT|HOME|INCLUDE_DIR|LIB_DIR|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|IB_TIMEOUT"
     r"|IB_RETRY_CNT|CHECK_\w+|COMM_BLOCKING)"
 )
+
+
+SELECTIONS = ("NCCL_ALGO", "NCCL_PROTO")
+"""Those with a grammar of their own (``selection.py``)."""
 
 
 def is_nccl_variable(name: str) -> bool:

@@ -127,13 +127,6 @@ def test_what_acts_on_channels_alone_searches_no_new_graph():
     assert parse_overrides(asked).graph == NO_OVERRIDES.graph
 
 
-def test_what_is_not_modelled_is_named_and_what_has_no_effect_is_not():
-    read = parse_overrides(
-        {"NCCL_BUFFSIZE": "8388608", "NCCL_DEBUG": "INFO", "NCCL_SOCKET_IFNAME": "eth0", "X": "1"}
-    )
-    assert read.unmodelled == ("NCCL_BUFFSIZE",)
-
-
 def test_nvls_off_leaves_no_nvls():
     comm = h100_nodes(1, 8, version="2.30.7")
     off = parse_overrides({"NCCL_NVLS_ENABLE": "0"})
