@@ -245,6 +245,11 @@ class Fabric:
         single = (d for d in self._single_on_host.get(host, ()) if kind is None or d.kind == kind)
         return (*own, *single)
 
+    def template_of(self, host: str) -> object:
+        """Equal for hosts whose devices are kept once together; a host of its own for the others."""
+        group = self._group_of.get(host)
+        return host if group is None else id(group)
+
     @property
     def equal_hosts(self) -> tuple[Group[Device], ...]:
         """Groups of hosts whose devices are kept once; other devices are in ``single_devices``."""

@@ -102,7 +102,10 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
         return size_bytes * ((n - 1) / n if collective == "all_to_all" else 1.0) / link
     nic = network.nic_GBps * _NIC_SHARE * 1e3
     if collective == "all_to_all":
-        out = size_bytes * (nodes - 1) / nodes * g / (network.nics * nic)
+        # Ranks that are few on their hosts use the NICs near to them: those of the ring's channels.
+        ring = comm.graphs["ring"]
+        nics = min(network.nics * nic, ring.channels * ring.inter_GBps * 1e3)
+        out = size_bytes * (nodes - 1) / nodes * g / nics
         return max(out, size_bytes * (g - 1) / g / link)
     return size_bytes / nic
 

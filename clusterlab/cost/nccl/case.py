@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.collectives import collective as named
-from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.effects.constants import Effects, shipped_effects
 from clusterlab.cost.effects.features import Features, features, message_features
 from clusterlab.cost.effects.formula import time_us
-from clusterlab.cost.nccl.beyond_nics import network_share
+from clusterlab.cost.estimate import Group
+from clusterlab.cost.nccl.beyond_nics import BeyondNics, beyond_nics
 from clusterlab.cost.nccl.communicator import NEWEST, Communicator
 from clusterlab.cost.nccl.entry import Cell
 from clusterlab.cost.nccl.graphs import communicator
@@ -29,7 +29,7 @@ _BY_SWITCH = ("nvls", "nvls_tree")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``share`` of the NICs' rate is what the network beyond them leaves, ``sockets`` what TCP leaves of it.
+    """``beyond`` is what the network behind the NICs leaves of their rate, ``sockets`` what TCP leaves of it.
 
     ``plain`` is the communicator without the variables that take paths away, ``with_peers`` without those
     that take peer access: NVLS goes by the NVSwitches' multicast and needs none.
@@ -44,7 +44,7 @@ class Case:
     op: str
     effects: Effects
     effects_with_peers: Effects
-    share: float
+    beyond: BeyondNics
     sockets: SocketShares
 
     def comm_of(self, algorithm: str) -> Communicator:
@@ -55,18 +55,17 @@ class Case:
         """The constants of ``algorithm``'s communicator."""
         return self.effects_with_peers if algorithm in _BY_SWITCH else self.effects
 
-    @property
-    def nic_share(self) -> float:
+    def nic_share(self, algorithm: str) -> float:
         """Share that is left of the NICs' rate."""
-        return self.share * self.sockets.nics
+        return self.beyond.of(algorithm).share * self.sockets.nics
 
     def share_of(self, algorithm: str) -> float:
         """Share that is left of the rate at which ``algorithm``'s bytes between hosts are counted: of its
         channels' for a ring or tree, of the NICs' for others.
         """
         if algorithm in ("ring", "tree"):
-            return self.share * self.sockets.channels
-        return self.nic_share
+            return self.beyond.of(algorithm).share * self.sockets.channels
+        return self.nic_share(algorithm)
 
     def features(self, algorithm: str, protocol: str, size_bytes: float) -> Features:
         """One size of a collective that NCCL has a model for, as the formula sees it."""
@@ -91,12 +90,11 @@ class Case:
         return float(time_us(point, self.effects_of(algorithm)))
 
 
-def made_case(
-    request: PredictRequest, name: str, ranks: Sequence[RankPlacement], devices: Sequence[str]
-) -> Case:
-    """Of ``ranks`` on ``devices``, with the request's variables applied. Raises UsageError for variables,
-    GPUs or networks that NCCL could not run with.
+def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence[Group]) -> Case:
+    """Of ``group``, which runs beside the other ``groups``, with the request's variables applied. Raises
+    UsageError for variables, GPUs or networks that NCCL could not run with.
     """
+    ranks, devices = group.ranks, group.devices
     overrides = parse_overrides(request.overrides)
 
     def made(asked: GraphOverrides) -> Communicator:
@@ -121,13 +119,17 @@ def made_case(
         op=request.op or "sum",
         effects=effects,
         effects_with_peers=hindered_effects(table, with_peers, plain),
-        share=network_share(request.fabric, devices) if comm.nodes > 1 else 1.0,
+        beyond=beyond_nics(request.fabric, name, [g.devices for g in groups], groups.index(group))
+        if comm.nodes > 1
+        else BeyondNics(),
         sockets=socket_shares(comm, plain, effects),
     )
 
 
 def case_of(request: PredictRequest) -> Case:
     """Of the request's first group."""
-    ranks = request.groups[0]
-    name = named(request.collective).name
-    return made_case(request, name, ranks, [r.device or "" for r in ranks])
+    groups = [
+        Group(ranks, tuple(r.device or "" for r in ranks), request.root or 0)
+        for ranks in request.groups
+    ]
+    return made_case(request, named(request.collective).name, groups[0], groups)

@@ -11,7 +11,7 @@ from clusterlab.cost.effects.features import (
     message_wire_us,
 )
 from clusterlab.cost.effects.formula import time_us
-from clusterlab.cost.nccl.busiest import busiest
+from clusterlab.cost.nccl.busiest import NICS, busiest
 from clusterlab.cost.nccl.case import Case, case_of
 from clusterlab.cost.nccl.choice import ranked
 from clusterlab.cost.nccl.communicator import Communicator
@@ -94,7 +94,7 @@ def explain(request: PredictRequest) -> Explanation | None:
     """Of the first group of ``request``; None for one rank. Raises UsageError where ``predict`` does."""
     case = case_of(request)
     name, comm, overrides = case.collective, case.comm, case.overrides
-    effects, share = case.effects, case.nic_share
+    effects = case.effects
     if comm.ranks == 1:
         return None
     ways: tuple[Way, ...] = ()
@@ -106,10 +106,11 @@ def explain(request: PredictRequest) -> Explanation | None:
         algorithm = ways[0].algorithm
         point = case.features(algorithm, ways[0].protocol, request.size_bytes)
         effects = case.effects_of(algorithm)
+        share = case.nic_share(algorithm)
         link = _link(case.comm_of(algorithm), name, algorithm, request.size_bytes, share)
     else:
         algorithm = "ring"
-        wire_us = message_wire_us(comm, name, request.size_bytes) / share
+        wire_us = message_wire_us(comm, name, request.size_bytes) / case.nic_share("direct")
         point = case.message_features(request.size_bytes, wire_us)
     graph = graph_of(algorithm, comm)
     return Explanation(
@@ -197,7 +198,7 @@ def _link(comm: Communicator, name: str, algorithm: str, size_bytes: int, share:
     limit = busiest(comm, name, algorithm, size_bytes, share)
     ring = busiest(comm, name, "ring", size_bytes, share)
     rate = gpu_link_GBps(comm)
-    if limit.name.startswith("NICs") and comm.network is not None:
+    if limit.name == NICS and comm.network is not None:
         rate = comm.network.nics * comm.network.nic_GBps * share
     per_byte = rate * 1e3 / size_bytes
     return Link(

@@ -14,7 +14,7 @@ from clusterlab.cost.effects.features import Features, message_wire_us
 from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
-from clusterlab.cost.nccl.busiest import Busiest, busiest
+from clusterlab.cost.nccl.busiest import NICS, Busiest, busiest
 from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
 from clusterlab.cost.nccl.communicator import Communicator
@@ -38,7 +38,7 @@ def nccl_estimate(
     request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
 ) -> Estimate:
     """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
-    case = made_case(request, name, group.ranks, group.devices)
+    case = made_case(request, name, group, groups)
     comm = case.comm
     if comm.ranks == 1:
         alone = Estimate(0.0, "local", None, "one rank", 0.0, (), notes=(ONE_RANK,))
@@ -61,7 +61,7 @@ def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
     taken_us = _monotone_us(fabric, case, size_bytes)
     comm = case.comm_of(best.algorithm)
     limit = _or_host_memory(
-        busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share),
+        busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share(best.algorithm)),
         case.features(best.algorithm, best.protocol, size_bytes),
         case.effects_of(best.algorithm),
     )
@@ -95,11 +95,12 @@ def _estimate(
     notes: tuple[str, ...] = (),
 ) -> Estimate:
     by_links = limit.busy_us >= 0.5 * taken_us
+    narrow = case.beyond.of(algorithm).cable if limit.name == NICS else None
     return Estimate(
         time_us=taken_us,
         algorithm=algorithm,
         protocol=protocol,
-        bottleneck=limit.name if by_links else "latency of the steps",
+        bottleneck=(narrow or limit.name) if by_links else "latency of the steps",
         busy_us=limit.busy_us if by_links else taken_us - limit.busy_us,
         provenance=(*constants, *_effect_constants(case)),
         alternatives=alternatives,
@@ -168,13 +169,13 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
     size, comm = request.size_bytes, case.comm
     limit = Busiest("NVLink" if comm.intra == "nvlink" else "PCIe", 0.0)
     notes: tuple[str, ...] = ("NCCL itself has no model for this collective",)
-    if len(groups) > 1:
+    if len(groups) > 1 and comm.nodes == 1:
         schedules = [(_schedule(case.collective, len(g.ranks), size), g) for g in groups]
         links = on_links(schedules, request.fabric, avoid=frozenset())
         wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
     else:
-        wire_us = message_wire_us(comm, case.collective, size) / case.nic_share
-        limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
+        wire_us = message_wire_us(comm, case.collective, size) / case.nic_share("direct")
+        limit = Busiest(limit.name if comm.nodes == 1 else NICS, wire_us)
     point = case.message_features(size, wire_us)
     limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
@@ -242,8 +243,10 @@ def _effect_constants(case: Case) -> tuple[Constant, ...]:
             Constant(f"step of the network ({network})", k.network_step_us, "µs", source),
             Constant(f"share of the NICs' rate ({network})", k.network_rate, "1", source),
         ]
-    if case.share < 1:
-        found.append(Constant("share left beyond the NICs", case.share, "1", "the fabric's links"))
+    for crossing in dict.fromkeys((case.beyond.ring, case.beyond.tree)):
+        if crossing.cable is not None:
+            name = f"share of the NICs' rate that {crossing.cable} leaves"
+            found.append(Constant(name, crossing.share, "1", "the fabric's links"))
     if case.sockets.nics < 1:
         source = "measured with NCCL_NET=Socket"
         found.append(Constant("sockets of a rank carry", SOCKETS_GBps, "GB/s", source))

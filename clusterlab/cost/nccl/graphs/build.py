@@ -72,7 +72,8 @@ def _communicator(
 ) -> Communicator:
     # Without peer access NCCL joins no hosts by NVLink (initTransportsRank of src/init.cc).
     nodes = nodes_of(fabric, devices, mnnvl=False if asked.no_peer_access else asked.mnnvl)
-    different = kinds(fabric, nodes)
+    by_kind = kinds(fabric, nodes)
+    different = list(by_kind.values())
     chips = [_chip(fabric, node) for node in different]
     least = min(chips, key=lambda c: c.capability or 0)
     cpu = _cpu(fabric, different, least)
@@ -80,14 +81,15 @@ def _communicator(
     transport = transport_of(fabric, different, asked) if inter else None
     levels = _levels(fabric, different, cpu, transport, asked)
     machine = Machine(least, cpu, transport or "", levels, inter, asked.ib_hca)
-    systems = [system_of(fabric, node, machine) for node in different]
-    if inter:
-        _check_ways_out(fabric, different, systems)
-    found = [
-        _graphs(system, least, version, asked, collnet=inter and _collnet(fabric, transport))
-        for system in systems
-    ]
-    graphs = least_of(found)
+    collnet = inter and _collnet(fabric, transport)
+    found = []
+    for kind, node in by_kind.items():
+        key = ("nccl node", kind, machine, version, asked, collnet)
+        if key not in fabric.memo:
+            fabric.memo[key] = _searched(fabric, node, machine, version, asked, collnet=collnet)
+        found.append(fabric.memo[key])
+    systems = [system for system, _ in found]
+    graphs = least_of([graphs for _, graphs in found])
     hosts = sum(len(node.hosts) for node in nodes)
     return Communicator(
         ranks=len(devices),
@@ -155,6 +157,22 @@ def _levels(
     if asked.gdr_level is not None and transport != "tcp":
         direct = PathType[asked.gdr_level]
     return Levels(p2p, direct, not asked.pxn_disable)
+
+
+def _searched(
+    fabric: Fabric,
+    node: Node,
+    machine: Machine,
+    version: str,
+    asked: GraphOverrides,
+    *,
+    collnet: bool,
+) -> tuple[System, dict[str, Graph]]:
+    """A node's system and what NCCL's search finds on it. They stand for all nodes of its kind."""
+    system = system_of(fabric, node, machine)
+    if machine.inter:
+        _check_way_out(fabric, node, system)
+    return system, _graphs(system, machine.chip, version, asked, collnet=collnet)
 
 
 def _graphs(
@@ -278,11 +296,10 @@ def _collnet(fabric: Fabric, transport: str | None) -> bool:
     return transport == "ib" and bool(leaves) and all(leaf.in_network for leaf in leaves)
 
 
-def _check_ways_out(fabric: Fabric, nodes: Sequence[Node], systems: Sequence[System]) -> None:
-    for node, system in zip(nodes, systems, strict=True):
-        if not system.nics:
-            raise UsageError(
-                f"no NIC of {node.hosts[0]} leads into the network",
-                where=f"fabric {fabric.name}",
-                expected="links that are up between all ranks",
-            )
+def _check_way_out(fabric: Fabric, node: Node, system: System) -> None:
+    if not system.nics:
+        raise UsageError(
+            f"no NIC of {node.hosts[0]} leads into the network",
+            where=f"fabric {fabric.name}",
+            expected="links that are up between all ranks",
+        )
