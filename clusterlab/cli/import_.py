@@ -107,6 +107,7 @@ def import_measurements(
     if output is not None:
         _write_csv(output, read, files, table_id, health)
     if tuning:
+        _check_tuning(read)
         typer.echo(json.dumps([file.tuning_json() for file in read]))
     elif as_json:
         rows = (json.dumps(row.to_json()) for file in read for row in file.rows)
@@ -119,6 +120,19 @@ def import_measurements(
         return ExitCode.USAGE
     bad = any(finding.severity in {"error", "fatal"} for finding in findings)
     return ExitCode.FINDING if bad else ExitCode.OK
+
+
+def _check_tuning(read: list[MeasuredFile]) -> None:
+    """Raise UsageError where no file has a line of NCCL's table or choices."""
+    from clusterlab.core.errors import UsageError
+
+    if not any(file.tuning or file.choices for file in read):
+        raise UsageError(
+            "no TUNING lines",
+            where=f"--tuning: {read[0].source}",
+            expected="NCCL's log with its table of algorithms or its choices",
+            fix="run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
+        )
 
 
 def _say(foreign: Foreign) -> None:

@@ -92,6 +92,18 @@ def test_tuning_lines_are_printed_apart(tmp_path: Path, capsys: pytest.CaptureFi
     assert "none of 0 rows" in capsys.readouterr().err
 
 
+def test_a_log_without_tuning_lines_has_none_to_print(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "plain.log"
+    log.write_text("$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8))
+    assert main(["import", str(log), "--tuning"]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert "plain.log: no TUNING lines" in said.err
+    assert "NCCL_DEBUG_SUBSYS=TUNING" in said.err
+
+
 @pytest.mark.parametrize(
     ("content", "words", "message"),
     [
