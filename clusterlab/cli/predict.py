@@ -85,6 +85,13 @@ def predict(
             "Default: eager.",
         ),
     ] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            "--routing",
+            help="How switches choose among equal ways: adaptive (default), hash (ECMP) or pinned.",
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -122,6 +129,7 @@ def predict(
             variables=tuple(variables or ()),
             nccl_version=nccl_version,
             timing=timing,
+            routing=routing,
         )
     )
     why = _explained(found[-1]) if explain else None

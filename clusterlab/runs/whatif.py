@@ -10,6 +10,7 @@ from typing import get_args
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.flows.crossing import ROUTINGS, Routing
 from clusterlab.cost.nccl.constants import parse_version
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
@@ -45,6 +46,7 @@ class PredictOptions:
     variables: tuple[str, ...] = ()
     nccl_version: str | None = None
     timing: str | None = None
+    routing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     overrides = checked_variables(options.variables)
     version = _version(options.nccl_version)
     issue = _issue(options.timing)
+    routing = routing_named(options.routing)
     for option, count in (("--ranks", options.ranks), ("--ranks-per-node", options.ranks_per_node)):
         if count is not None and count < 1:
             raise UsageError(f"{count}", where=option, expected="at least 1")
@@ -118,6 +121,7 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
             issue=issue,
             library_version=version,
             overrides=overrides,
+            routing=routing,
             calibration=calibration,
         )
         for point in plan.points
@@ -159,6 +163,15 @@ def _version(text: str | None) -> str | None:
     return text
 
 
+def routing_named(word: str | None) -> Routing:
+    """The routing called ``word``, adaptive if None. Raises UsageError with the nearest name."""
+    if word is None:
+        return "adaptive"
+    if word not in ROUTINGS:
+        raise unknown("routing", word, ROUTINGS, where="--routing")
+    return ROUTINGS[ROUTINGS.index(word)]
+
+
 def _issue(text: str | None) -> Issue:
     """The way calls are issued; torch's eager one unless said."""
     known: tuple[Issue, ...] = get_args(Issue)
@@ -196,6 +209,7 @@ def _refuse_nccl_only(options: PredictOptions) -> None:
         "-x": options.variables,
         "--nccl-version": options.nccl_version,
         "--timing": options.timing,
+        "--routing": options.routing,
     }
     for option, value in given.items():
         if value:

@@ -27,9 +27,10 @@ class Features:
 
     ``kind`` is the formula's branch. ``wire_us`` is the time of the bytes on the graph's channels at
     their full rate; ``network_wire_us`` the same on the NICs where NVLS keeps them apart. ``copy_us`` is
-    S/n at the rate of a GPU's links, 0 where those are too slow for it to show. ``net_hop_us`` is NCCL's own figure for a hop between nodes (for
-    kind ``other`` its whole latency). ``staged_us`` is the time at 1 GB/s of the bytes that a rank copies
-    through its host's memory, 0 where GPUs have peer access; ``crowd`` half the ranks that do so.
+    S/n at the rate of a GPU's links, 0 where those are too slow for it to show. ``net_hop_us`` is NCCL's
+    own figure for a hop between nodes (for kind ``other`` its whole latency). ``staged_us`` is the time at
+    1 GB/s of the bytes that a rank copies through its host's memory, 0 where GPUs have peer access;
+    ``crowd`` half the ranks that do so.
     """
 
     kind: str

@@ -1,13 +1,12 @@
-"""What the network beyond the NICs leaves to each of NCCL's ways of talking. NCCL's own model ends at the port."""
+"""What the network beyond the NICs leaves to each way of talking. NCCL's own model ends at the port."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterlab.cost.flows.crossing import UNHINDERED, Crossing, crossings
+from clusterlab.cost.flows.crossing import UNHINDERED, Crossing, Routing, crossings
 from clusterlab.cost.flows.patterns import Pattern
-from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.topology.fabric import Fabric
 
 _TREES = ("tree", "nvls_tree")
@@ -26,13 +25,17 @@ class BeyondNics:
 
 
 def beyond_nics(
-    fabric: Fabric, collective: str, groups: Sequence[Sequence[str]], which: int
+    fabric: Fabric,
+    collective: str,
+    groups: Sequence[Sequence[str]],
+    which: int,
+    routing: Routing,
 ) -> BeyondNics:
     """For the group ``which`` of ``groups`` of devices in rank order, all at once. Raises UsageError where
     the network is cut in two between ranks.
     """
     pattern: Pattern = "all" if collective == "all_to_all" else "ring"
-    ring = crossings(fabric, groups, pattern)[which]
-    if collective not in COLLECTIVES or collective != "all_reduce":
+    ring = crossings(fabric, groups, pattern, routing)[which]
+    if collective != "all_reduce":
         return BeyondNics(ring, ring)
-    return BeyondNics(ring, crossings(fabric, groups, "tree")[which])
+    return BeyondNics(ring, crossings(fabric, groups, "tree", routing)[which])

@@ -119,7 +119,9 @@ def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence
         op=request.op or "sum",
         effects=effects,
         effects_with_peers=hindered_effects(table, with_peers, plain),
-        beyond=beyond_nics(request.fabric, name, [g.devices for g in groups], groups.index(group))
+        beyond=beyond_nics(
+            request.fabric, name, [g.devices for g in groups], groups.index(group), request.routing
+        )
         if comm.nodes > 1
         else BeyondNics(),
         sockets=socket_shares(comm, plain, effects),

@@ -247,6 +247,9 @@ def _effect_constants(case: Case) -> tuple[Constant, ...]:
         if crossing.cable is not None:
             name = f"share of the NICs' rate that {crossing.cable} leaves"
             found.append(Constant(name, crossing.share, "1", "the fabric's links"))
+            if crossing.worst < crossing.share:
+                name = "the same with the unluckiest of eight hashes"
+                found.append(Constant(name, crossing.worst, "1", "the fabric's links"))
     if case.sockets.nics < 1:
         source = "measured with NCCL_NET=Socket"
         found.append(Constant("sockets of a rank carry", SOCKETS_GBps, "GB/s", source))
