@@ -80,12 +80,14 @@ def _variable(effect: VariableEffect) -> str:
     name = f"{effect.name}={effect.text}"
     text = f"{name} ({effect.meaning})" if effect.meaning else name
     if not effect.counted:
-        return f"{text}: not counted"
+        why = effect.note.partition(": ")[2]
+        return f"{text}: not counted" + (f", {why}" if why else "")
     before = effect.time_us_without
     if before is None:
         return f"{text}: without it NCCL would stop"
     if abs(effect.time_us - before) <= _UNCHANGED * before and effect.how == effect.how_without:
-        return f"{text}: changes nothing here"
+        why = effect.note.removeprefix(name).removeprefix(":").strip()
+        return f"{text}: changes nothing here" + (f"; {why}" if why else "")
     change = effect.time_us / before if before else 1.0
     return (
         f"{text}: {effect.how} {_us(effect.time_us)} instead of {effect.how_without} {_us(before)} "

@@ -230,6 +230,7 @@ def test_json_has_all_that_the_table_leaves_out(capsys: Capture) -> None:
         (("-x", "NCCL_MAX_CTAS=2"), r"NCCL_MAX_CTAS=2 \(.*\): nvls/simple .* instead of nvls/simple"),
         (("-x", "NCCL_IB_DISABLE=1"), r"NCCL_IB_DISABLE=1 \(.*\): changes nothing here"),
         (("-x", "NCCL_BUFFSIZE=1"), r"NCCL_BUFFSIZE=1: not counted"),
+        (("-x", "NCCL_P2P_DISABLE=1"), r"changes nothing here; does not take NVLS away"),
         (("-x", "NCCL_ALGO=tree", "-x", "NCCL_PROTO=LL"), r"NCCL_ALGO=tree .* NCCL_PROTO=LL "),
     ],
 )  # fmt: skip

@@ -119,7 +119,7 @@ def explain(request: PredictRequest) -> Explanation | None:
         constants_version=constants_for(comm.version, comm.library).version,
         ranks=comm.ranks,
         nodes=comm.nodes,
-        chip=chip_class(comm),
+        chip=chip_class(case.comm_of(algorithm)),
         network=network_class(comm) if comm.nodes > 1 else None,
         found=Found(
             algorithm,

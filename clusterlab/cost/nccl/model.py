@@ -102,7 +102,7 @@ def _estimate(
         protocol=protocol,
         bottleneck=(narrow or limit.name) if by_links else "latency of the steps",
         busy_us=limit.busy_us if by_links else taken_us - limit.busy_us,
-        provenance=(*constants, *_effect_constants(case)),
+        provenance=(*constants, *_effect_constants(case, algorithm)),
         alternatives=alternatives,
         notes=notes,
         library_time_us=library_time_us,
@@ -225,10 +225,10 @@ def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]
     return tuple(found)
 
 
-def _effect_constants(case: Case) -> tuple[Constant, ...]:
+def _effect_constants(case: Case, algorithm: str) -> tuple[Constant, ...]:
     """Those of the classes; the shared ones stand in constants.yaml."""
-    k, source = case.effects, shipped_effects().source
-    chip = chip_class(case.comm)
+    k, source = case.effects_of(algorithm), shipped_effects().source
+    chip = chip_class(case.comm_of(algorithm))
     found = [
         Constant(f"base ({chip})", k.base_us, "µs", source),
         Constant(f"hop by LL ({chip})", k.hop_ll_us, "µs", source),

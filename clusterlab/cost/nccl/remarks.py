@@ -125,7 +125,7 @@ def _no_peers(one: _Set) -> str | None:
 
 def _no_shared_memory(one: _Set) -> str | None:
     comm = one.case.comm
-    if not one.case.overrides.graph.shm_disable or not comm.host_memory or one.by_switch:
+    if not one.case.overrides.graph.shm_disable or not comm.host_memory:
         return None
     return one.uncounted("GPUs without peer access would go by the network")
 

@@ -14,7 +14,8 @@ from clusterlab.cost.types import Prediction, PredictRequest
 @dataclass(frozen=True, slots=True)
 class VariableEffect:
     """``time_us`` by ``how`` with the variable; ``time_us_without`` and ``how_without`` are None where
-    NCCL would stop without it. ``counted``: the prediction knows of it.
+    NCCL would stop without it. ``counted``: the prediction knows of it. ``note`` is what the prediction
+    says of it, or is empty.
     """
 
     name: str
@@ -25,6 +26,7 @@ class VariableEffect:
     how: str
     time_us_without: float | None
     how_without: str | None
+    note: str = ""
 
 
 def variable_effects(request: PredictRequest, found: Prediction) -> tuple[VariableEffect, ...]:
@@ -37,6 +39,7 @@ def variable_effects(request: PredictRequest, found: Prediction) -> tuple[Variab
 
 
 def _effect(request: PredictRequest, found: Prediction, name: str, text: str) -> VariableEffect:
+    notes = [n for n in found.notes if n.startswith((f"{name}=", f"{name} is set"))]
     rest = {k: v for k, v in request.overrides.items() if k != name}
     try:
         without = predict(replace(request, overrides=rest))
@@ -46,11 +49,12 @@ def _effect(request: PredictRequest, found: Prediction, name: str, text: str) ->
         name=name,
         text=text,
         meaning=_MEANINGS.get(name, ""),
-        counted=not any(note.startswith(f"{name} is set;") for note in found.notes),
+        counted=not any(note.startswith(f"{name} is set;") for note in notes),
         time_us=found.time_us,
         how=_how(found),
         time_us_without=None if without is None else without.time_us,
         how_without=None if without is None else _how(without),
+        note=next(iter(notes), ""),
     )
 
 

@@ -228,4 +228,5 @@ def test_nics_left_out_carry_nothing() -> None:
     assert rates == sorted(rates, reverse=True)
     assert rates[0] > 6 * rates[-1]
     plain = asked("dgx-h100-2node", "all_to_all", 1 << 30, {})
-    assert asked("dgx-h100-2node", "all_to_all", 1 << 30, {"NCCL_IB_HCA": "mlx5_7"}) == plain
+    other = asked("dgx-h100-2node", "all_to_all", 1 << 30, {"NCCL_IB_HCA": "mlx5_7"})
+    assert other.time_us == plain.time_us
