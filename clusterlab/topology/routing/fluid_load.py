@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from clusterlab.topology.routing.load import demand
 from clusterlab.topology.routing.minimal import minimal_load
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
-from clusterlab.topology.routing.options import Longs, all_up
+from clusterlab.topology.routing.options import Longs, Options, all_up, between, down, up
 from clusterlab.topology.routing.ports import port_pairs
 from clusterlab.topology.routing.reach import FAR, Reach, reach_of
 
 _CELLS = 1 << 22
 """Cells of (switch, destination) demand held at a time."""
+_AT_ONCE = 1 << 20
+"""Flows times cables of a tier that are moved together; more go switch by switch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,25 +108,75 @@ class _Block:
 
     def spread(self, rising: Floats) -> tuple[Floats, float]:
         """``rising`` [switches, targets] is what starts at each switch; (arrived [targets], lost)."""
-        network, group = self.network, self.reach.group[self.targets]
+        network = self.network
         falling = np.zeros_like(rising)
         lost = 0.0
-        order = np.argsort(network.tier[: network.switches], kind="stable")
+        tiers = [np.flatnonzero(network.tier[: network.switches] == t) for t in range(1, 4)]
         home = (self.targets, np.arange(len(self.targets)))
         falling[home], rising[home] = rising[home], 0.0
-        for switch in order.tolist():
+        for switches in tiers:
+            lost += self._up(switches, rising, falling)
+        for switches in reversed(tiers):
+            lost += self._down(switches, falling)
+        return falling[home], lost
+
+    def _up(self, switches: Longs, rising: Floats, falling: Floats) -> float:
+        """Move what rises at the switches of one tier: what turns there falls. Returns what is lost."""
+        reach, group = self.reach, self.reach.group[self.targets]
+        row, some = np.nonzero(rising[switches])
+        at = switches[row].astype(np.int32)
+        if all_up(self.network).count[at].sum() <= _AT_ONCE:
+            turns = reach.down[at, group[some]] <= reach.total[at, group[some]]
+            falling[at[turns], some[turns]] += rising[at[turns], some[turns]]
+            at, some = at[~turns], some[~turns]
+            choice = up(self.network, reach, at, group[some])
+            return self._over(choice, at, some, rising, upward=True)
+        lost = 0.0
+        for switch in switches.tolist():
             some = np.flatnonzero(rising[switch])
             towards = group[some]
-            turns = self.reach.down[switch, towards] <= self.reach.total[switch, towards]
+            turns = reach.down[switch, towards] <= reach.total[switch, towards]
             falling[switch, some[turns]] += rising[switch, some[turns]]
-            alike = ~turns & self.reach.any_up[switch, towards]
+            alike = ~turns & reach.any_up[switch, towards]
             lost += self._split_alike(switch, some[alike], rising)
             lost += self._split(switch, some[~turns & ~alike], rising, upward=True)
-        for switch in order[::-1].tolist():
+        return lost
+
+    def _down(self, switches: Longs, falling: Floats) -> float:
+        """Move what falls at the switches of one tier; returns what is lost."""
+        reach, group = self.reach, self.reach.group[self.targets]
+        row, some = np.nonzero(falling[switches])
+        at = switches[row].astype(np.int32)
+        away = self.targets[some] != at
+        at, some = at[away], some[away]
+        near = reach.down[at, group[some]] == 1
+        above = np.diff(reach.above_start)[group[some[~near]]]
+        if len(at) + above.sum() <= _AT_ONCE:
+            last = between(self.network, self.targets[some[near]], at[near])
+            lost = self._over(last, at[near], some[near], falling, upward=False)
+            far = down(self.network, reach, at[~near], group[some[~near]])
+            return lost + self._over(far, at[~near], some[~near], falling, upward=False)
+        lost = 0.0
+        for switch in switches.tolist():
             some = np.flatnonzero(falling[switch])
             some = some[self.targets[some] != switch]
             lost += self._split(switch, some, falling, upward=False)
-        return falling[home], lost
+        return lost
+
+    def _over(self, choice: Options, at: Ints, some: Longs, flow: Floats, *, upward: bool) -> float:
+        """Move flow[at, some] over the cables of ``choice`` by their weight; returns what is lost."""
+        network, cables = self.network, choice.cables
+        row = np.repeat(np.arange(len(at)), choice.count)
+        weight, amount = network.weight[cables], flow[at, some]
+        total = np.bincount(row, weights=weight, minlength=len(at))
+        moved = amount[row] * weight / total[row]
+        self.load[0 if upward else 1] += np.bincount(
+            cables, weights=moved, minlength=len(network.low)
+        )
+        whole = ~self.broken[cables]
+        end = (network.high if upward else network.low)[cables]
+        np.add.at(flow, (end[whole], some[row[whole]]), moved[whole])
+        return float(amount[total == 0].sum() + moved[~whole].sum())
 
     def _split_alike(self, switch: int, some: Longs, flow: Floats) -> float:
         """Move flow[switch, some] over all cables up, where each of them will do; returns what is lost."""

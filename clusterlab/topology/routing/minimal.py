@@ -97,6 +97,8 @@ def minimal_load(
     is lost, but for what reaches a broken last cable. ``demand``: sources, destinations, rates.
     """
     src, dst, rate = demand
+    if not len(src):
+        return 0.0
     graph, delivered, unsent = switch_graph(network), 0.0, float(rate.sum())
     for block in _blocks(network, tables, src, dst):
         count = block.ports.count

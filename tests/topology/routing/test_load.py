@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.topology.routing.fluid_load import fluid_load
@@ -21,6 +21,7 @@ def balance(network: Network, load: np.ndarray) -> np.ndarray:
     return net
 
 
+@settings(deadline=None)  # the first network that needs scipy pays for its import
 @given(networks(), st.integers(0, 1000))
 def test_a_fluid_is_conserved_at_every_switch_and_arrives_where_it_should(
     network: Network, seed: int
@@ -36,6 +37,23 @@ def test_a_fluid_is_conserved_at_every_switch_and_arrives_where_it_should(
     assert fluid.lost == pytest.approx(rate[(src != dst) & ~reached].sum(), abs=1e-9)
     assert (fluid.load[:, ~network.live] == 0).all()
     assert (fluid.load >= 0).all()
+
+
+@settings(deadline=None)
+@given(networks(), st.integers(0, 1000))
+def test_few_flows_moved_together_are_as_many_moved_switch_by_switch(
+    network: Network, seed: int
+) -> None:
+    src, dst = all_pairs(network)
+    drawn = np.random.default_rng(seed)
+    rate = drawn.uniform(0.5, 2.0, len(src)) * drawn.integers(0, 2, len(src))
+    broken = drawn.random(len(network.low)) < 0.1
+    together = fluid_load(network, src, dst, rate, broken=broken)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clusterlab.topology.routing.fluid_load._AT_ONCE", -1)
+        one_by_one = fluid_load(network, src, dst, rate, broken=broken)
+    assert together.load == pytest.approx(one_by_one.load, abs=1e-9)
+    assert together.lost == pytest.approx(one_by_one.lost, abs=1e-9)
 
 
 @given(networks(), st.integers(0, 3))
