@@ -17,10 +17,10 @@ from clusterlab.cost.effects.constants import (
 )
 from clusterlab.cost.nccl.communicator import Communicator
 
-SOCKETS_GBps = 2.0
-"""What the sockets of one rank carry each way: NCCL moves their bytes by one thread a rank. 2.0 GB/s with
-NCCL_NET=Socket (aws-samples/aws-do-eks, deployment/karpenter); 1.5 on Alps without its plugin, of NICs of 25
-(eth-cscs/cscs-docs, software/communication/nccl).
+SOCKETS_GBps = 1.5
+"""What the sockets of one rank carry each way: NCCL moves their bytes by one thread a rank. 1.5 GB/s on Alps
+without its plugin, of NICs of 25 (eth-cscs/cscs-docs, software/communication/nccl); 2.0 on AWS, where NCCL
+opens more sockets and threads (aws-samples/aws-do-eks, deployment/karpenter).
 """
 
 
