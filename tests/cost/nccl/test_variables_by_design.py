@@ -131,7 +131,7 @@ def test_what_moves_no_bytes_has_no_note(variable: str) -> None:
         ("dgx-h100", "all_gather", {"NCCL_THREAD_THRESHOLDS": "1 1 1"}, "does not count it"),
         ("a100-pcie-8", "all_reduce", {"NCCL_SHM_DISABLE": "1"}, "would go by the network"),
         ("dgx-h100", "all_reduce", {"NCCL_P2P_LEVEL": "0", "NCCL_SHM_DISABLE": "1"}, "go by the network"),
-        ("dgx-h100-2node", "all_reduce", {"NCCL_IB_DISABLE": "1"}, "TCP over the same NICs, at most 1.5 GB/s"),
+        ("dgx-h100-2node", "all_reduce", {"NCCL_IB_DISABLE": "1"}, "TCP over the same NICs, at most 1.5"),
         ("dgx-h100-2node", "all_reduce", {"NCCL_NET": "Socket"}, "NCCL_NET=Socket: TCP"),
         ("dgx-h100-2node", "all_reduce", {"NCCL_NET": "AWS Libfabric"}, "the NICs speak ib"),
         ("dgx-h100-2node", "all_reduce", {"NCCL_IB_HCA": "mlx5_0"}, "no NIC of the fabric is called so"),
