@@ -36,7 +36,12 @@ def busiest(
     name = {"nvlink": "NVLink", "xgmi": "xGMI", "pcie": "PCIe"}[comm.intra]
     if comm.nodes == 1 or comm.network is None:
         return Busiest(f"{name} of each GPU", inside)
-    between = per_byte[1] * size_bytes / (comm.network.nics * comm.network.nic_GBps * share * 1e3)
+    # A few ranks of a host use the NICs near to them only.
+    ring = comm.graphs["ring"]
+    nics = comm.network.nics * comm.network.nic_GBps
+    if comm.ranks_per_node < comm.network.nics:
+        nics = min(nics, ring.channels * ring.inter_GBps)
+    between = per_byte[1] * size_bytes / (nics * share * 1e3)
     if between >= inside:
         return Busiest(NICS, between)
     return Busiest(f"{name} of each GPU", inside)

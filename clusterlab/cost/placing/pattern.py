@@ -28,49 +28,73 @@ SIZE_OF = {
 }  # fmt: skip
 """Bytes of one call (activations of some thousand tokens; a bucket of gradients), where none is named."""
 
-_AXIS = re.compile(r"([a-z]+)(\d*)(?::(\w+))?")
+CALLS_OF = {"tp": 128, "sp": 128, "cp": 64, "ep": 128, "pp": 16, "fsdp": 96, "dp": 16}
+"""Calls of one training step, where none are named: of 32 layers, four a layer in tensor parallelism, three in
+FSDP; of 16 micro-batches or buckets of gradients.
+"""
+
+_AXIS = re.compile(r"([a-z]+)(\d*)(?::([\w.]+))?(?:\*(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One kind of parallelism: ``width`` ranks a group, ``stride`` ranks apart, ``size_bytes`` a call."""
+    """One kind of parallelism: ``width`` ranks a group, ``stride`` ranks apart; ``calls`` of ``size_bytes`` a
+    training step.
+    """
 
     name: str
     width: int
     stride: int
     collective: str
     size_bytes: int
+    calls: int
 
 
 def read_pattern(text: str, ranks: int) -> tuple[Axis, ...]:
-    """``tp8,pp4,dp``, the fastest-varying first; ``dp:1G`` names the bytes of a call. One axis may leave its
-    width out and gets what is left of ``ranks``. Raises UsageError naming the axis.
+    """``tp8,pp4,dp``, the fastest-varying first; ``dp:1G*4`` names the bytes of a call and the calls of a step.
+    One axis may leave its width out and gets what is left of ``ranks``. Raises UsageError naming the axis.
     """
     parts = [_part(word.strip()) for word in text.split(",") if word.strip()]
     if not parts:
         raise UsageError(f"{text!r}", where="--pattern", expected="axes such as tp8,dp")
-    names = [name for name, _, _ in parts]
+    names = [name for name, _, _, _ in parts]
     if len(set(names)) < len(names):
         raise UsageError(f"{text!r}", where="--pattern", expected="each axis once")
-    widths = _widths(text, {name: width for name, width, _ in parts}, ranks)
+    widths = _widths(text, {name: width for name, width, _, _ in parts}, ranks)
     axes = []
     stride = 1
-    for name, _, size in parts:
-        axes.append(Axis(name, widths[name], stride, COLLECTIVE_OF[name], size or SIZE_OF[name]))
+    for name, _, size, calls in parts:
+        axes.append(
+            Axis(
+                name,
+                widths[name],
+                stride,
+                COLLECTIVE_OF[name],
+                size or SIZE_OF[name],
+                calls or CALLS_OF[name],
+            )  # fmt: skip
+        )
         stride *= widths[name]
     return tuple(axes)
 
 
-def _part(word: str) -> tuple[str, int | None, int | None]:
+def _part(word: str) -> tuple[str, int | None, int | None, int | None]:
     found = _AXIS.fullmatch(word.lower())
     if found is None:
-        raise UsageError(f"{word!r}", where="--pattern", expected="an axis such as tp8 or dp:1G")
-    name, width, size = found.groups()
+        raise UsageError(f"{word!r}", where="--pattern", expected="an axis such as tp8 or dp:1G*4")
+    name, width, size, calls = found.groups()
     if name not in COLLECTIVE_OF:
         raise unknown("axis", name, COLLECTIVE_OF, where="--pattern")
     if width and int(width) < 1:
         raise UsageError(f"{word!r}", where="--pattern", expected="a width of at least 1")
-    return name, int(width) if width else None, parse_size(size) if size else None
+    if calls and int(calls) < 1:
+        raise UsageError(f"{word!r}", where="--pattern", expected="at least 1 call")
+    return (
+        name,
+        int(width) if width else None,
+        parse_size(size, where="--pattern") if size else None,
+        int(calls) if calls else None,
+    )
 
 
 def _widths(text: str, given: Mapping[str, int | None], ranks: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The best of the orders tried, by the predicted time of one call of every axis of the job. Pure."""
+"""The best of the orders tried, by the predicted communication of one training step. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterlab.core.placement import Placement
+from clusterlab.cost.flows.crossing import Routing
 from clusterlab.cost.placing.orders import host_orders
 from clusterlab.cost.placing.pattern import Axis, groups_of
 from clusterlab.cost.predict import predict
@@ -21,21 +22,22 @@ class Job:
     ranks: int
     per_host: int
     axes: tuple[Axis, ...]
+    routing: Routing = "adaptive"
     overrides: Mapping[str, str] = field(default_factory=dict)
     library_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """``hosts`` [ranks] of an order, and what one call of each axis takes, all its groups at once."""
+    """``hosts`` [ranks] of an order, and what a call of each axis takes, all its groups at once."""
 
     hosts: tuple[str, ...]
     axes: tuple[tuple[Axis, Prediction], ...]
 
     @property
     def time_us(self) -> float:
-        """One call of every axis, one after the other."""
-        return sum(prediction.time_us for _, prediction in self.axes)
+        """All calls of a training step, one after the other, nothing hidden behind compute."""
+        return sum(axis.calls * prediction.time_us for axis, prediction in self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ def _request(fabric: Fabric, placement: Placement, axis: Axis, job: Job) -> Pred
         size_bytes=axis.size_bytes,
         backend="nccl",
         issue="library",
+        routing=job.routing,
         overrides=job.overrides,
         library_version=job.library_version,
     )
