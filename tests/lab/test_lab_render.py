@@ -35,7 +35,7 @@ def texts(spec: LabSpec, setup: Setup) -> dict[str, str]:
         "cgroup.conf": render.cgroup_conf(),
         "hosts": render.hosts(spec),
         "nsswitch.conf": render.nsswitch("passwd: files sss\nhosts: files dns\n"),
-        "taskprolog": render.task_prolog(setup, LAYOUT),
+        "taskprolog": render.task_prolog(spec, setup, LAYOUT),
         "task-exports": render.task_exports(spec, setup, LAYOUT, "n0"),
         "slurmd.env": "".join(f"{k}={v}\n" for k, v in sorted(environment.items())),
     }
@@ -103,7 +103,7 @@ def test_without_a_shim_tasks_are_not_bound_and_get_no_preload() -> None:
     spec = LabSpec()
     setup = resolve(spec, machine, LAYOUT)
     assert "TaskPlugin=task/none\n" in render.slurm_conf(spec, setup, LAYOUT)
-    assert "LD_PRELOAD" not in render.task_prolog(setup, LAYOUT)
+    assert "LD_PRELOAD" not in render.task_prolog(spec, setup, LAYOUT)
     assert "LD_PRELOAD" not in render.slurmd_environment(spec, setup, LAYOUT, "n0")
 
 
@@ -134,7 +134,7 @@ def test_the_task_prolog_prints_what_slurm_reads(tmp_path: Path) -> None:
     layout.node("n1").mkdir()
     layout.task_exports("n1").write_text(render.task_exports(spec, setup, layout, "n1"))
     said = subprocess.run(
-        ["sh", "-c", render.task_prolog(setup, layout)],
+        ["sh", "-c", render.task_prolog(spec, setup, layout)],
         env={"SLURMD_NODENAME": "n1", "LD_PRELOAD": ""},
         capture_output=True,
         text=True,
