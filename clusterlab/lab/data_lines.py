@@ -22,8 +22,11 @@ _LEAST_BURST = 80_000
 _BURST_S = 0.005
 """What may pass at once, as time at the rate: more than a tick of the slowest kernel clock (HZ=250)."""
 
-_QUEUE_S = 0.050
-"""What a full queue holds, as time at the rate: as deep as it takes for many senders to one NIC."""
+_QUEUE_S = 0.300
+"""What a full queue holds, as time at the rate: deep enough that TCP loses nothing when many send to one
+NIC, as networks of such clusters do not either (credits, PFC). With 12 ms an all_to_all took up to twice
+its time, waiting for what was lost.
+"""
 
 
 def create(wire: Wire, low_pid: int, high_pid: int) -> list[str]:
