@@ -107,7 +107,8 @@ def _check_end_points(fabric: Fabric, network: Network, where: str) -> None:
     for host in fabric.hosts:
         if not any(nic.name in network.index for nic in fabric.on_host(host, "nic")):
             raise UsageError(f"{host} has no NIC on a switch", where=where)
-    direct = [k for k in fabric.network_links if network.index.keys().isdisjoint((k.src, k.dst))]
+    switches = set(network.nodes[: network.switches])
+    direct = [k for k in fabric.network_links if switches.isdisjoint((k.src, k.dst))]
     if direct:
         raise UsageError(
             f"{direct[0].name} joins hosts without a switch",
