@@ -78,6 +78,10 @@ def fabric_file(name: LabName = "default") -> None:
 
 
 def check(
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE…]", help="Only between these (default: all)."),
+    ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="How far from the design is fine (a share).")
     ] = 0.1,
@@ -92,7 +96,13 @@ def check(
     from clusterlab.lab.check import check_lab, suspects
 
     with progress_line() as progress:
-        rates = check_lab(labs.find(name), tolerance=tolerance, seconds=seconds, progress=progress)
+        rates = check_lab(
+            labs.find(name),
+            nodes or (),
+            tolerance=tolerance,
+            seconds=seconds,
+            progress=progress,
+        )
     off = [rate for rate in rates if rate.is_off(tolerance)]
     links = suspects(rates, tolerance)
     if as_json:

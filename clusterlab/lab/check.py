@@ -16,14 +16,18 @@ from clusterlab.lab.faults import broken_now
 from clusterlab.lab.labs import Lab, enter_command
 from clusterlab.lab.pair_paths import PairPath, pair_paths, rounds
 from clusterlab.lab.readiness import Progress, silent
+from clusterlab.lab.spec import node_index, node_names
 from clusterlab.topology.failures.breaking import break_fabric
 
 TOLERANCE = 0.10
+_TOUCHED = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class PairRate:
-    """What a pair got. ``measured_GBps`` is 0 where nothing arrived."""
+    """What a pair got. ``measured_GBps`` is 0 where nothing arrived, and _TOUCHED where a connection came
+    about that should not have.
+    """
 
     path: PairPath
     measured_GBps: float
@@ -45,42 +49,59 @@ class PairRate:
 
 
 def check_lab(
-    lab: Lab, *, tolerance: float = TOLERANCE, seconds: float = 0.5, progress: Progress = silent
+    lab: Lab,
+    nodes: Sequence[str] = (),
+    *,
+    tolerance: float = TOLERANCE,
+    seconds: float = 0.5,
+    progress: Progress = silent,
 ) -> list[PairRate]:
-    """Measure every ordered pair of NICs of different nodes, those together that share no cable.
+    """Measure every ordered pair of NICs of different nodes (those of ``nodes``, where some are named).
 
-    A pair that is off is measured once more, alone: the machine's cores may have been busy. Raises
-    UsageError for a lab without a fabric, DeadlineError for a node that is off or does not answer.
+    Pairs that share no cable are measured together. Those that are off are measured for longer, and at
+    last alone: the machine's cores may have been busy. Raises UsageError for a lab without a fabric or
+    a node that it has not, DeadlineError for a node that is off or does not answer.
     """
+    wanted = set(nodes or node_names(lab.spec))
+    for node in nodes:
+        node_index(lab.spec, node)
     broken = broken_now(lab)
     found = fabric_of(lab.layout, lab.spec)
     fabric = break_fabric(found.fabric, broken) if broken else found.fabric
     network = found.network(broken)
-    paths = pair_paths(fabric, network, lab.spec.routing)
-    turns = rounds(paths)
+    paths = [
+        path
+        for path in pair_paths(fabric, network, lab.spec.routing)
+        if {path.src.node, path.dst.node} <= wanted
+    ]
+    addresses = {node: [nic.address for nic in network.nics_of(node)] for node in wanted}
     measured: dict[str, PairRate] = {}
-    with _probes(
-        lab, {n: [nic.address for nic in network.nics_of(n)] for n in fabric.hosts}
-    ) as probes:
-        for number, together in enumerate(turns, start=1):
-            progress(f"round {number} of {len(turns)}: {len(together)} pairs of NICs")
-            measured |= {rate.path.name: rate for rate in probes.measure(together, seconds)}
-        for rate in [r for r in measured.values() if r.is_off(tolerance)]:
-            progress(f"once more, alone: {rate.path.name}")
-            again = probes.measure([rate.path], 2 * seconds)[0]
-            if not again.is_off(tolerance):
-                measured[rate.path.name] = again
+    with _probes(lab, addresses) as probes:
+        for turns, longer in (
+            (rounds, 1),
+            (rounds, 2),
+            (_one_by_one, 2),
+        ):
+            off = [p for p in paths if p.name not in measured or measured[p.name].is_off(tolerance)]
+            for number, together in enumerate(todo := turns(off), start=1):
+                progress(f"round {number} of {len(todo)}: {len(together)} pairs of NICs")
+                rates = probes.measure(together, longer * seconds)
+                measured |= {rate.path.name: rate for rate in rates}
     return [measured[path.name] for path in paths]
 
 
+def _one_by_one(paths: Sequence[PairPath]) -> list[list[PairPath]]:
+    return [[path] for path in paths]
+
+
 def suspects(rates: Sequence[PairRate], tolerance: float = TOLERANCE) -> list[str]:
-    """The cables that every pair that is off crosses, and no other pair does in the same direction."""
-    off = [set(r.path.cables) for r in rates if r.is_off(tolerance)]
-    fine = [r.path.cables for r in rates if not r.is_off(tolerance)]
+    """The cables that every pair that is off crosses, and that no other crosses the same way."""
+    off = [r.path.cables for r in rates if r.is_off(tolerance)]
+    fine = {cable for r in rates if not r.is_off(tolerance) for cable in r.path.cables}
     if not off:
         return []
-    common = set.intersection(*off) - {cable for cables in fine for cable in cables}
-    return sorted({name for name, _ in common})
+    doubtful = [{name for name, up in cables if (name, up) not in fine} for cables in off]
+    return sorted(set.intersection(*doubtful))
 
 
 class _Probes:
@@ -96,11 +117,11 @@ class _Probes:
         nodes = sorted({nic.node for path in together for nic in (path.src, path.dst)})
         for node in nodes:
             send = [p for p in together if p.src.node == node]
-            receive = [p for p in together if p.dst.node == node]
+            receive = [p for p in together if p.dst.node == node and p.cables]
             request = {
                 "send": [[p.src.address, p.dst.address, self.ports[p.dst.address]] for p in send],
                 "receive": [[p.src.address, p.dst.address] for p in receive],
-                "seconds": seconds,
+                "seconds": seconds if any(p.cables for p in together) else 0,
             }
             stdin = self.processes[node].stdin
             assert stdin is not None
@@ -108,9 +129,14 @@ class _Probes:
             stdin.flush()
         received: dict[str, float] = {}
         for node in nodes:
-            rates = self._answer(node)["received"]
-            mine = [p for p in together if p.dst.node == node]
-            received |= {p.name: rate or 0.0 for p, rate in zip(mine, rates, strict=True)}
+            answer = self._answer(node)
+            mine = [p for p in together if p.dst.node == node and p.cables]
+            rates = zip(mine, answer["received"], strict=True)
+            received |= {p.name: rate or 0.0 for p, rate in rates}
+            sent = [p for p in together if p.src.node == node]
+            for path, failed in zip(sent, answer["failed"], strict=True):
+                if not path.cables:
+                    received[path.name] = 0.0 if failed else _TOUCHED
         return [PairRate(path, received[path.name]) for path in together]
 
     def _answer(self, node: str) -> dict[str, Any]:

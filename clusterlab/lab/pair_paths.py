@@ -63,14 +63,14 @@ def _GBps(network: Network, cable: int) -> float:
 def rounds(paths: Sequence[PairPath]) -> list[list[PairPath]]:
     """The pairs in rounds in which no two share a cable in one direction: each has its rate to itself.
 
-    Pairs that no way joins come last, one by one.
+    Pairs that no way joins come last, all at once.
     """
     found: list[list[PairPath]] = []
     busy: list[set[tuple[str, bool]]] = []
-    alone = []
+    apart = []
     for path in paths:
         if not path.cables:
-            alone.append([path])
+            apart.append(path)
             continue
         free = (i for i, cables in enumerate(busy) if cables.isdisjoint(path.cables))
         turn = next(free, len(found))
@@ -79,4 +79,4 @@ def rounds(paths: Sequence[PairPath]) -> list[list[PairPath]]:
             busy.append(set())
         found[turn].append(path)
         busy[turn].update(path.cables)
-    return found + alone
+    return [*found, apart] if apart else found
