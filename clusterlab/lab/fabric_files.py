@@ -27,5 +27,5 @@ def write_network(layout: Layout, network: DataNetwork) -> None:
         make_directory(layout.task_nics(node))
         nics = {nic.name: nic for nic in network.nics_of(node)}
         for gpu, name in enumerate(names):
-            write(layout.task_nics(node) / str(gpu), render.task_nic(nics.get(name)))
+            write(layout.task_nics(node) / str(gpu), render.task_nic(nics[name]))
     write(layout.network, json.dumps(network.to_json()) + "\n")

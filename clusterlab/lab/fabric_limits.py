@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import as_wired
 from clusterlab.topology.parts import SWITCH_KINDS, Link
 from clusterlab.topology.routing.network import Network, network_of
+from clusterlab.topology.routing.path_types import nic_of
 
 MOST_HOSTS = 16
 MOST_GPUS = 64
@@ -107,6 +109,11 @@ def _check_end_points(fabric: Fabric, network: Network, where: str) -> None:
     for host in fabric.hosts:
         if not any(nic.name in network.index for nic in fabric.on_host(host, "nic")):
             raise UsageError(f"{host} has no NIC on a switch", where=where)
+        for gpu in fabric.on_host(host, "gpu"):
+            if nic_of(as_wired(fabric), gpu.name) is None:
+                raise UsageError(
+                    f"{gpu.name} reaches no NIC", where=where, expected="PCIe links from GPU to NIC"
+                )
     switches = set(network.nodes[: network.switches])
     direct = [k for k in fabric.network_links if switches.isdisjoint((k.src, k.dst))]
     if direct:

@@ -16,6 +16,7 @@ from clusterlab.lab.fabric_limits import check_can_be_a_lab
 from clusterlab.lab.spec import nic_address, switch_address
 from clusterlab.lab.wires import DataNetwork, Entry, Nic, Port, Wire
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.faults import as_wired
 from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.path_types import nic_of
@@ -63,7 +64,9 @@ def _nics(fabric: Fabric, network: Network) -> list[Nic]:
 
 
 def _gpu_nics(fabric: Fabric, host: str) -> tuple[str, ...]:
-    names = (nic_of(fabric, gpu.name) or "" for gpu in fabric.on_host(host, "gpu"))
+    """The NIC of each GPU. Where all are down its own: a rank must not slip out by the other network."""
+    gpus = [gpu.name for gpu in fabric.on_host(host, "gpu")]
+    names = (nic_of(fabric, gpu) or nic_of(as_wired(fabric), gpu) or "" for gpu in gpus)
     return tuple(name.partition("/")[2] for name in names)
 
 

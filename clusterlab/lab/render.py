@@ -203,10 +203,8 @@ def task_prolog(spec: LabSpec, setup: Setup, layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
-def task_nic(nic: Nic | None) -> str:
-    """What the TaskProlog prints for a task whose GPU uses ``nic``; nothing where it reaches none."""
-    if nic is None:
-        return ""
+def task_nic(nic: Nic) -> str:
+    """What the TaskProlog prints for a task whose GPU uses ``nic``."""
     return f"export GLOO_SOCKET_IFNAME={nic.name}\nexport SOURCENIC={nic.address}\n"
 
 

@@ -97,6 +97,12 @@ class LabSpec:
             )
         if self.routing not in ROUTINGS:
             raise unknown("routing", self.routing, ROUTINGS, where="lab: routing")
+        if self.routing != ROUTINGS[0] and not self.fabric:
+            raise UsageError(
+                f"routing {self.routing} without switches",
+                where="lab: routing",
+                expected="a fabric",
+            )
         if self.fabric and self.flat:
             raise UsageError(
                 "a flat lab has no network of its own",

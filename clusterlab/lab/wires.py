@@ -62,7 +62,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class DataNetwork:
     """``switches`` have an address each. ``by_source``: switches forward by source and destination.
-    ``gpu_nics``: the NIC (its ``name``) that each GPU of a node uses, in order; none reached: empty.
+    ``gpu_nics``: the NIC (its ``name``) that each GPU of a node uses, in order.
     ``broken`` is what was taken down or degraded, as `topo break` writes it.
     """
 

@@ -31,6 +31,7 @@ DESIGN = """
 name: own
 links:
   cable: {class: ethernet, GBps: 0.02, GBps_source: test, wire_GBps: 0.025, wire_source: test}
+  pcie: {class: pcie, GBps: unknown}
 hosts:
   count: 2
   devices:
@@ -38,8 +39,8 @@ hosts:
     - {name: cpu0, kind: cpu, cores: 4}
     - {name: nic0, kind: nic}
   links:
-    - {from: "gpu*", to: cpu0, type: cable}
-    - {from: cpu0, to: nic0, type: cable}
+    - {from: "gpu*", to: cpu0, type: pcie}
+    - {from: cpu0, to: nic0, type: pcie}
 network:
   devices: [{name: leaf0, kind: leaf}]
   links: [{from: "n*/nic0", to: leaf0, type: cable}]
@@ -158,7 +159,7 @@ def test_a_gpu_whose_nic_is_down_takes_the_hosts_other_one() -> None:
     broken = data_network(break_fabric(fabric, ["n1/nic0"]), "pinned")
     assert broken.gpu_nics["n1"] == ("nic1", "nic1")
     cut = data_network(break_fabric(fabric, ["n1/nic0", "n1/nic1"]), "pinned")
-    assert cut.gpu_nics["n1"] == ("", "")
+    assert cut.gpu_nics["n1"] == ("nic0", "nic1"), "no other network is taken instead"
 
 
 def lines_of(network: DataNetwork) -> Iterator[tuple[str, list[str]]]:
@@ -245,13 +246,14 @@ def test_a_shipped_design_that_cannot_be_a_lab_says_which_limit(name: str, said:
          "rate of n0/nic0->leaf0 is unknown"),
         ([("nic0", "interface-of-nic0")], "a NIC called 'interface-of-nic0'"),
         ([('    - {name: "gpu{i}", kind: gpu, count: 2}\n', ""),
-          ('    - {from: "gpu*", to: cpu0, type: cable}\n', "")], "hosts without GPUs"),
+          ('    - {from: "gpu*", to: cpu0, type: pcie}\n', "")], "hosts without GPUs"),
         ([("[{name: leaf0, kind: leaf}]", '[{name: "leaf{i}", kind: leaf, count: 2}]'),
           ("to: leaf0", 'to: "leaf*"')], "n0/nic0 has 2 cables"),
         ([("{name: leaf0, kind: leaf}", "{name: leaf0, kind: leaf}, {name: x, kind: external}"),
           ("type: cable}]", "type: cable}, {from: x, to: leaf0, type: cable}]")],
          "x on a switch is not a host's NIC"),
         ([('from: "n*/nic0"', "from: n0/nic0")], "n1 has no NIC on a switch"),
+        ([('    - {from: "gpu*", to: cpu0, type: pcie}\n', "")], "n0/gpu0 reaches no NIC"),
         ([("type: cable}]", "type: cable}, {from: n0/nic0, to: n1/nic0, type: cable}]")],
          "joins hosts without a switch"),
     ],

@@ -97,7 +97,7 @@ def test_tasks_that_start_while_a_nic_is_down_take_the_other_one(lab: Lab) -> No
     faults.fail(lab, ["n1/nic0"])
     assert file.read_text() == "export GLOO_SOCKET_IFNAME=nic1\nexport SOURCENIC=10.78.1.11\n"
     faults.fail(lab, ["n1/nic1"])
-    assert file.read_text() == ""
+    assert "nic0" in file.read_text(), "no other network is taken instead"
     faults.heal(lab, [])
     assert "nic0" in file.read_text()
 
