@@ -106,11 +106,12 @@ def _check_end_points(fabric: Fabric, network: Network, where: str) -> None:
                 where=where,
                 expected="one for each NIC",
             )
+    wired = as_wired(fabric)
     for host in fabric.hosts:
         if not any(nic.name in network.index for nic in fabric.on_host(host, "nic")):
             raise UsageError(f"{host} has no NIC on a switch", where=where)
         for gpu in fabric.on_host(host, "gpu"):
-            if nic_of(as_wired(fabric), gpu.name) is None:
+            if nic_of(wired, gpu.name) is None:
                 raise UsageError(
                     f"{gpu.name} reaches no NIC", where=where, expected="PCIe links from GPU to NIC"
                 )

@@ -65,8 +65,8 @@ def _nics(fabric: Fabric, network: Network) -> list[Nic]:
 
 def _gpu_nics(fabric: Fabric, host: str) -> tuple[str, ...]:
     """The NIC of each GPU. Where all are down its own: a rank must not slip out by the other network."""
-    gpus = [gpu.name for gpu in fabric.on_host(host, "gpu")]
-    names = (nic_of(fabric, gpu) or nic_of(as_wired(fabric), gpu) or "" for gpu in gpus)
+    gpus, wired = [gpu.name for gpu in fabric.on_host(host, "gpu")], as_wired(fabric)
+    names = (nic_of(fabric, gpu) or nic_of(wired, gpu) or "" for gpu in gpus)
     return tuple(name.partition("/")[2] for name in names)
 
 
