@@ -12,6 +12,7 @@ from clusterlab.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from clusterlab.formats.measured.file import MeasuredFile
+    from clusterlab.runs.foreign import Foreign
 
 _EXAMPLE = """Examples:
 
@@ -24,7 +25,12 @@ _EXAMPLE = """Examples:
 What a file does not say stays empty; what follows from its figures says so (collective_from,
 world_size_from).
 
-Exit codes: 0 read, 1 a finding of severity error (wrong elements), 2 nothing measured or not readable.
+A file that cannot be read, or holds no measurement, is named; the others' rows come out all the same. The
+same content twice is read once. Rows with a time of 0 or figures that no measurement gives are left out and
+named.
+
+Exit codes: 0 all read, 1 a finding of severity error (wrong elements), 2 a file holds nothing measured or is
+not readable.
 """
 
 
@@ -79,7 +85,7 @@ def import_measurements(
     """
     from clusterlab.cli.import_text import findings_lines, summary_lines
     from clusterlab.core.collectives import collective as named
-    from clusterlab.formats.measured.file import Given, with_given
+    from clusterlab.formats.measured.file import Given
     from clusterlab.runs.foreign import read_measured
 
     given = Given(
@@ -92,11 +98,16 @@ def import_measurements(
         intra,
         inter,
     )
-    read = [with_given(file, given) for file in read_measured(files)]
+    foreign = read_measured(files, given)
+    _say(foreign)
+    read = list(foreign.files)
+    if not read:
+        return ExitCode.USAGE
     findings = [finding for file in read for finding in file.findings]
     if output is not None:
         _write_csv(output, read, files, table_id, health)
     if tuning:
+        _check_tuning(read)
         typer.echo(json.dumps([file.tuning_json() for file in read]))
     elif as_json:
         rows = (json.dumps(row.to_json()) for file in read for row in file.rows)
@@ -105,8 +116,31 @@ def import_measurements(
         typer.echo("\n".join(summary_lines(read)))
     for line in findings_lines(findings):
         typer.echo(line, err=tuning or as_json)
+    if foreign.refused:
+        return ExitCode.USAGE
     bad = any(finding.severity in {"error", "fatal"} for finding in findings)
     return ExitCode.FINDING if bad else ExitCode.OK
+
+
+def _check_tuning(read: list[MeasuredFile]) -> None:
+    """Raise UsageError where no file has a line of NCCL's table or choices."""
+    from clusterlab.core.errors import UsageError
+
+    if not any(file.tuning or file.choices for file in read):
+        raise UsageError(
+            "no TUNING lines",
+            where=f"--tuning: {read[0].source}",
+            expected="NCCL's log with its table of algorithms or its choices",
+            fix="run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
+        )
+
+
+def _say(foreign: Foreign) -> None:
+    """Which files gave no rows, and why."""
+    for error in foreign.refused:
+        typer.echo(f"clusterlab: {error}", err=True)
+    for name, first in foreign.repeats:
+        typer.echo(f"clusterlab: {name}: the same as {first}, counted once", err=True)
 
 
 def _write_csv(

@@ -13,6 +13,7 @@ from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
     from clusterlab.cost.nccl.explain import Explanation
+    from clusterlab.cost.nccl.whatif import VariableEffect
     from clusterlab.runs.whatif import PredictedPoint
 
 _EXAMPLE = """Examples:
@@ -86,6 +87,13 @@ def predict(
             "Default: eager.",
         ),
     ] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            "--routing",
+            help="How switches choose among equal ways: adaptive (default), hash (ECMP) or pinned.",
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -123,18 +131,20 @@ def predict(
             variables=tuple(variables or ()),
             nccl_version=nccl_version,
             timing=timing,
+            routing=routing,
         )
     )
     why = _explained(found[-1]) if explain else None
+    effects = _variable_effects(found[-1]) if explain else ()
     table = _tuning_lines(found[-1]) if tuning else []
     if as_json:
-        typer.echo(json.dumps(_data(found, why, table)))
+        typer.echo(json.dumps(_data(found, why, effects, table)))
         return
     lines = [*_table(found), *_notes(found)]
     if explain:
         from clusterlab.cli.predict_explain import explanation_lines
 
-        lines += explanation_lines(found[-1], why)
+        lines += explanation_lines(found[-1], why, effects)
     for line in (*lines, *([""] if table else []), *table):
         typer.echo(line)
 
@@ -144,6 +154,12 @@ def _explained(found: PredictedPoint) -> Explanation | None:
     from clusterlab.cost.nccl.explain import explain
 
     return explain(found.request) if found.request.backend == "nccl" else None
+
+
+def _variable_effects(found: PredictedPoint) -> tuple[VariableEffect, ...]:
+    from clusterlab.cost.nccl.whatif import variable_effects
+
+    return variable_effects(found.request, found.prediction)
 
 
 def _tuning_lines(found: PredictedPoint) -> list[str]:
@@ -156,6 +172,10 @@ def _tuning_lines(found: PredictedPoint) -> list[str]:
             "gloo has no tuning table", where="--tuning", expected="--backend nccl and GPUs"
         )
     case = case_of(found.request)
+    if case.comm.ranks == 1:
+        raise UsageError(
+            "one rank: NCCL makes no table", where="--tuning", expected="at least 2 ranks"
+        )
     return format_tuning_table(case.comm, case.overrides).splitlines()
 
 
@@ -171,14 +191,19 @@ def _no_fabric() -> Exception:
 
 
 def _data(
-    found: list[PredictedPoint], why: Explanation | None, table: list[str]
+    found: list[PredictedPoint],
+    why: Explanation | None,
+    effects: tuple[VariableEffect, ...],
+    table: list[str],
 ) -> list[dict[str, Any]]:
     """An object a point; the last one has what --explain and --tuning ask for."""
     from dataclasses import asdict
 
     points = [{**asdict(one.point), **_finite(asdict(one.prediction))} for one in found]
     if why is not None:
-        points[-1]["explanation"] = _finite(asdict(why))
+        points[-1]["explanation"] = _finite(
+            {**asdict(why), "variables": [asdict(effect) for effect in effects]}
+        )
     if table:
         points[-1]["tuning_table"] = table
     return points
@@ -207,9 +232,9 @@ def _table(found: list[PredictedPoint]) -> list[str]:
                 point.collective,
                 human_size(point.size_bytes),
                 f"{p.time_us:.1f}",
-                f"{p.algbw_GBps:.2f}",
-                f"{p.busbw_GBps:.2f}",
-                f"{p.bound.busbw_GBps:.2f}",
+                _figure(p.algbw_GBps),
+                _figure(p.busbw_GBps),
+                _figure(p.bound.busbw_GBps),
                 "/".join(w for w in (p.algorithm, p.protocol) if w),
                 f"{p.bottleneck.name} ({p.bottleneck.utilisation:.0%})",
             )
@@ -217,9 +242,18 @@ def _table(found: list[PredictedPoint]) -> list[str]:
     return lines
 
 
+def _figure(GBps: float) -> str:
+    """A dash where nothing limits it, or nothing is sent."""
+    return f"{GBps:.2f}" if math.isfinite(GBps) else "-"
+
+
 def _notes(found: list[PredictedPoint]) -> list[str]:
     """What the reader must know of the figures above, each once."""
-    return [f"note: {n}" for n in dict.fromkeys(n for one in found for n in one.prediction.notes)]
+    notes = [note for one in found for note in one.prediction.notes]
+    unbounded = [one for one in found if math.isinf(one.prediction.bound.busbw_GBps)]
+    if any(one.point.world_size > 1 for one in unbounded):
+        notes.append("no bound: the fabric gives no rate for the links between the ranks")
+    return [f"note: {note}" for note in dict.fromkeys(notes)]
 
 
 def register(root: typer.Typer) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clusterlab.cost.nccl.explain import Explanation, Link, Way
+    from clusterlab.cost.nccl.whatif import VariableEffect
     from clusterlab.cost.types import Constant, Prediction
     from clusterlab.runs.whatif import PredictedPoint
 
@@ -20,18 +21,21 @@ _MOVES = {
 }
 """Bytes of an all_reduce over each GPU's links, in words."""
 _NEGLIGIBLE = 0.005
+_UNCHANGED = 1e-9
 _BETTER = 0.9
 """Share of the chosen way's time below which another one is worth a word."""
 
 
-def explanation_lines(found: PredictedPoint, why: Explanation | None) -> Iterator[str]:
+def explanation_lines(
+    found: PredictedPoint, why: Explanation | None, effects: Sequence[VariableEffect] = ()
+) -> Iterator[str]:
     """What is behind one prediction. ``why`` is None for gloo and for one rank."""
     p, point = found.prediction, found.point
     yield ""
     yield f"{point.collective} of {human_size(point.size_bytes)}: {_us(p.time_us)}"
     if why is not None:
         yield from _item("time", _time(p, why))
-    yield from _item("bound", f"{_us(p.bound.time_us)}, limited by {p.bound.limited_by}")
+    yield from _item("bound", _bound(p))
     limit = f"{p.bottleneck.name} ({p.bottleneck.utilisation:.0%})"
     yield from _item("limited by", limit)
     if why is None:
@@ -41,6 +45,8 @@ def explanation_lines(found: PredictedPoint, why: Explanation | None) -> Iterato
         if why.link is not None:
             yield from _item("busbw", _link_sentence(p, why.link, point.collective))
         yield from _item("found", _found(why))
+        for effect in effects:
+            yield from _item("variable", _variable(effect))
         yield from _item("chosen", _why(why, point.size_bytes))
         yield from _ranking(why)
     yield "  constants, by source"
@@ -60,6 +66,32 @@ def _item(name: str, text: str) -> list[str]:
         subsequent_indent=_INDENT,
         break_long_words=False,
         break_on_hyphens=False,
+    )
+
+
+def _bound(p: Prediction) -> str:
+    if p.bound.time_us <= 0:
+        return f"none: {p.bound.limited_by}"
+    return f"{_us(p.bound.time_us)}, limited by {p.bound.limited_by}"
+
+
+def _variable(effect: VariableEffect) -> str:
+    """What a variable stands for, and the prediction with and without it."""
+    name = f"{effect.name}={effect.text}"
+    text = f"{name} ({effect.meaning})" if effect.meaning else name
+    if not effect.counted:
+        why = effect.note.partition(": ")[2]
+        return f"{text}: not counted" + (f", {why}" if why else "")
+    before = effect.time_us_without
+    if before is None:
+        return f"{text}: without it NCCL would stop"
+    if abs(effect.time_us - before) <= _UNCHANGED * before and effect.how == effect.how_without:
+        why = effect.note.removeprefix(name).removeprefix(":").strip()
+        return f"{text}: changes nothing here" + (f"; {why}" if why else "")
+    change = effect.time_us / before if before else 1.0
+    return (
+        f"{text}: {effect.how} {_us(effect.time_us)} instead of {effect.how_without} {_us(before)} "
+        f"(x {change:.2f})"
     )
 
 

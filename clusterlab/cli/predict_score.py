@@ -27,13 +27,19 @@ The file has at least the columns system, collective, n_ranks, size_bytes and ti
 gpu, n_nodes, gpus_per_node, intra_fabric and inter_fabric say what the machines are, algo and proto what
 was forced, health which tables count (healthy).
 
-Exit codes: 0 scored, 2 not readable, 3 nothing could be predicted.
+A cell that is no number of its kind (soon, nan, -3) is an error with its line and column. Rows with a time
+of 0, below 0.1 us or above an hour, or a busbw above 3600 GB/s are left out, counted and named. Where nothing
+is known of a GPU, a link or a network, rows are not predicted and say why; each counts as 100 % too fast.
+
+Exit codes: 0 scored, 2 not readable, 3 nothing could be predicted or no row is left (the reason on stderr).
 """
 _PROGRESS_ROWS = 1000
 
 
 def score(
-    file: Annotated[Path, typer.Argument(help="Measurements, one row a size (CSV).")],
+    file: Annotated[
+        Path, typer.Argument(help="Measurements, one row a size (CSV); - for standard input.")
+    ],
     by: Annotated[
         str,
         typer.Option(
@@ -64,7 +70,8 @@ def score(
     else:
         for line in _lines(report):
             typer.echo(line)
-    if report.ours.overall.unpredicted == report.ours.overall.n:
+    if report.no_verdict is not None:
+        typer.echo(f"clusterlab: {report.no_verdict}", err=True)
         raise typer.Exit(ExitCode.NO_VERDICT)
 
 
@@ -74,6 +81,9 @@ def _progress(done: int, rows: int) -> None:
 
 
 def _lines(report: ScoreReport) -> Iterator[str]:
+    if not report.scored:
+        yield from _remarks(report)
+        return
     keys = list(report.ours.groups[0][0]) if report.ours.groups else []
     widths = _widths(report)
     yield _row(keys, widths, ["n", "missed", "MAPE", "median", "p90", "bias", "NCCL's own"])
@@ -168,6 +178,10 @@ def _summary(report: ScoreReport) -> Iterator[str]:
         f"within 20% for {_pct(found.within_20_pct)} of {found.tables} tables; "
         f"median of table MAPEs {_pct(found.median_table_mape_pct)}"
     )
+    yield from _remarks(report)
+
+
+def _remarks(report: ScoreReport) -> Iterator[str]:
     yield from (f"note: {note}" for note in report.notes)
     yield from (f"assumed: {line}" for line in report.assumed)
     yield from (f"not predicted, {count} rows: {why}" for why, count in report.misses.items())

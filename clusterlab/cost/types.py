@@ -14,6 +14,7 @@ from clusterlab.core.placement import Placement, RankPlacement
 
 if TYPE_CHECKING:
     from clusterlab.cost.calibration import Calibration
+    from clusterlab.cost.flows.crossing import Routing
     from clusterlab.topology.fabric import Fabric
 
 Issue = Literal["eager", "graph", "library"]
@@ -33,7 +34,8 @@ class PredictRequest:
     each its ranks in ring order, placed on ``fabric`` (RankPlacement.device names the end point; see
     topology.place). ``size_bytes`` is nccl-tests' size; ``op`` and ``root`` are None where they mean
     nothing. ``overrides`` are library variables that force a choice (``NCCL_ALGO``, …).
-    ``calibration`` is None where only the fabric's own figures count.
+    ``routing`` is how switches choose among equal ways. ``calibration`` is None where only the fabric's own
+    figures count.
     """
 
     fabric: Fabric
@@ -48,6 +50,7 @@ class PredictRequest:
     issue: Issue = "eager"
     library_version: str | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
+    routing: Routing = "adaptive"
     calibration: Calibration | None = None
 
 

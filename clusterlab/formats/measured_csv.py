@@ -95,11 +95,16 @@ def _check_header(header: list[str], file: str) -> None:
                 f"no column {name!r}",
                 where=f"{file}:1",
                 expected="a header with " + ", ".join(REQUIRED),
-                fix=did_you_mean(name, header),
+                fix=did_you_mean(name, header) or _no_table(header),
             )
     for name in header:
         if name and header.count(name) > 1:
             raise UsageError(f"two columns {name!r}", where=f"{file}:1", expected="each name once")
+
+
+def _no_table(header: list[str]) -> str | None:
+    """What to do with a file that has none of the columns."""
+    return None if set(header) & set(REQUIRED) else "`clusterlab import LOG -o rows.csv` reads logs"
 
 
 @dataclass(frozen=True, slots=True)

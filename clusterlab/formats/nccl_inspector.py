@@ -94,14 +94,14 @@ def _record(data: dict[str, Any], line: int) -> InspectorRecord | None:
         for key in (f"{kind}_perf", "header", "metadata")
     )
     called, size = perf.get(kind), json_values.whole(perf.get(f"{kind}_msg_size_bytes"))
-    time_us = json_values.number(perf.get(f"{kind}_exec_time_us"))
+    time_us = json_values.figure(perf.get(f"{kind}_exec_time_us"))
     if not isinstance(called, str) or size is None or time_us is None:
         return None
     name, ranks = _name(called), json_values.whole(header.get("n_ranks"))
     parts = name in COLLECTIVES and COLLECTIVES[name].per_rank
     if parts and ranks is None:
         return None
-    algbw = json_values.number(perf.get(f"{kind}_algobw_gbs"))
+    algbw = json_values.figure(perf.get(f"{kind}_algobw_gbs"))
     known = bool(algbw) or size == 0
     version = metadata.get("inspector_output_format_version")
     return InspectorRecord(
@@ -114,7 +114,7 @@ def _record(data: dict[str, Any], line: int) -> InspectorRecord | None:
         size * (ranks or 1) if parts else size,
         time_us,
         algbw if known else None,
-        json_values.number(perf.get(f"{kind}_busbw_gbs")) if known else None,
+        json_values.figure(perf.get(f"{kind}_busbw_gbs")) if known else None,
         version[:20] if isinstance(version, str) else None,
     )
 

@@ -18,7 +18,7 @@ _START = re.compile(
 _BARE_START = re.compile(r"(?<![\w.])(?P<size>\d{1,19})\s+(?P<count>\d{1,19})(?P<rest>\s.*)")
 _HEADER = re.compile(r"(?P<hash>#)?\s*\bsize\s+count\s+(?P<rest>.*\bbusbw\b.*)")
 _TYPED_HEADER = re.compile(r"#\s*size\s+count\s+type\b")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)")
 _WRONG = re.compile(r"(N/A|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![\d.])")  # a log line may be glued to it
 _INTEGER = re.compile(r"-?\d+")
 _WORD = re.compile(r"[a-z][a-z_]*")
@@ -36,7 +36,9 @@ _LINE = 2000  # characters of a line in which a row stands
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One half of a row. ``wrong`` is the count of wrong elements, or in older tools the largest error."""
+    """One half of a row, its figures as printed: below 0 and no number at all (``nan``) happen. ``wrong`` is
+    the count of wrong elements, or in older tools the largest error.
+    """
 
     time_us: float
     algbw_GBps: float
@@ -133,13 +135,13 @@ class _Begun:
 
 
 class RowReader:
-    """Lines in, rows out. ``headers`` counts the tables begun (``# size count``), ``broken`` the rows
-    without a single whole half: they are dropped.
+    """Lines in, rows out. ``headers`` counts the tables begun (``# size count``), ``broken`` the lines of
+    rows without a single whole half: they are dropped.
     """
 
     def __init__(self) -> None:
         self.headers = 0
-        self.broken = 0
+        self.broken: list[int] = []
         self.layout: Layout | None = None
         self._in_place_first = False
         self._begun: _Begun | None = None
@@ -172,7 +174,7 @@ class RowReader:
             return []
         row = _row(begun)
         if row is None:
-            self.broken += 1
+            self.broken.append(begun.line)
             return []
         return [row]
 
@@ -195,7 +197,8 @@ class RowReader:
         if found is None:
             return None
         words = found["rest"].split()[:_MOST_WORDS]
-        redop = words.pop(0) if words and _WORD.fullmatch(words[0]) else None
+        named = words and _WORD.fullmatch(words[0]) and not _NUMBER.fullmatch(words[0])
+        redop = words.pop(0) if named else None
         rooted = self.layout.root if self.layout is not None else None
         root = int(words.pop(0)) if words and _has_root(words, rooted) else None
         figures = _figures(words)
@@ -303,6 +306,6 @@ def _timing(figures: Sequence[str]) -> Timing | None:
         return None
     time_us, algbw, busbw = float(figures[0]), float(figures[1]), float(figures[2])
     wrong = 0.0 if figures[3] == "N/A" else float(figures[3])
-    if not math.isfinite(time_us + algbw + busbw + wrong):
+    if not math.isfinite(wrong) or wrong < 0:
         return None
     return Timing(time_us, algbw, busbw, figures[3])

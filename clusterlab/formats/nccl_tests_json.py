@@ -21,8 +21,8 @@ _RESULTS = '"results":'
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsFile:
-    """``complete``: the run wrote its last line. ``wrong``: values out of bounds. ``environment`` keeps
-    NCCL_ALGO and NCCL_PROTO only.
+    """``complete``: the run wrote its last line. ``dropped``: the results, counted from 1, without one whole
+    half. ``wrong``: values out of bounds. ``environment`` keeps NCCL_ALGO and NCCL_PROTO only.
     """
 
     program: str | None
@@ -30,7 +30,7 @@ class NcclTestsFile:
     options: Options | None
     ranks: tuple[TestRank, ...]
     rows: tuple[NcclTestsRow, ...]
-    dropped: int
+    dropped: tuple[int, ...]
     wrong: int
     complete: bool
     environment: dict[str, str]
@@ -59,7 +59,7 @@ def parse_nccl_tests_json(text: str, *, file: str) -> NcclTestsFile:
         _options(config),
         tuple(rank for one in _list(config.get("devices")) if (rank := _rank(_mapping(one)))),
         whole,
-        len(rows) - len(whole),
+        tuple(at for at, row in enumerate(rows, 1) if row is None),
         json_values.whole(_mapping(data.get("out_of_bounds")).get("count")) or 0,
         complete and "end_time" in data,
         _environment(_list(data.get("env"))),
@@ -124,9 +124,9 @@ def _row(result: dict[str, Any], line: int) -> NcclTestsRow | None:
 
 def _timing(half: Any) -> Timing | None:
     half = _mapping(half)
-    figures = [json_values.number(half.get(key)) for key in ("time", "alg_bw", "bus_bw")]
+    figures = [json_values.figure(half.get(key)) for key in ("time", "alg_bw", "bus_bw")]
     if figures[0] is None:
-        figures[0] = json_values.number(half.get("cpu_time"))
+        figures[0] = json_values.figure(half.get("cpu_time"))
     time_us, algbw, busbw = figures
     if time_us is None or algbw is None or busbw is None:
         return None

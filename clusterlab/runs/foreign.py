@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import io
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats import nccl_inspector, nccl_tests_json
-from clusterlab.formats.measured.file import MeasuredFile
+from clusterlab.formats.measured.file import Given, MeasuredFile, with_given
 from clusterlab.formats.measured.json_files import read_inspector, read_nccl_tests_json
 from clusterlab.formats.measured.log import read_log
 
@@ -21,30 +24,68 @@ _MAX_LINE = 1 << 20
 _EXPECTED = "a log or a JSON file of measurements"
 
 
-def read_measured(paths: Sequence[Path]) -> list[MeasuredFile]:
-    """What each file holds; ``-`` is standard input. Raises UsageError for what cannot be read, or holds
-    nothing that was measured.
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """``files`` read; ``refused``: why others could not be. ``repeats``: names of files that hold what an
+    earlier one does, and that one's; they are read once.
     """
-    return [_read(path) for path in paths]
+
+    files: tuple[MeasuredFile, ...]
+    refused: tuple[UsageError, ...]
+    repeats: tuple[tuple[str, str], ...]
 
 
-def _read(path: Path) -> MeasuredFile:
+def read_measured(paths: Sequence[Path], given: Given | None = None) -> Foreign:
+    """What each file holds, with what the user says beside it; ``-`` is standard input.
+
+    One that cannot be read, or holds nothing that was measured, keeps nobody from the others.
+    """
+    files: list[MeasuredFile] = []
+    refused: list[UsageError] = []
+    repeats: list[tuple[str, str]] = []
+    seen: dict[str, str] = {}
+    for path in paths:
+        name = "standard input" if str(path) == "-" else str(path)
+        place = "-" if str(path) == "-" else os.path.realpath(path)
+        try:
+            if place in seen:  # a pipe cannot be read again
+                repeats.append((name, seen[place]))
+                continue
+            file, content = _read(path, name)
+            if content in seen:
+                repeats.append((name, seen[content]))
+                continue
+            files.append(with_given(file, given or Given()))
+            seen[place] = seen[content] = name
+        except UsageError as error:
+            refused.append(error)
+    return Foreign(tuple(files), tuple(refused), tuple(repeats))
+
+
+def _read(path: Path, name: str) -> tuple[MeasuredFile, str]:
+    """A file, and the digest of its content."""
     if str(path) == "-":
-        return _read_stream(sys.stdin.buffer, "standard input")
+        return _read_stream(sys.stdin.buffer, name)
     if path.exists() and not path.is_file() and not path.is_fifo():
-        raise UsageError("not a regular file", where=str(path), expected=_EXPECTED)
+        raise UsageError("not a regular file", where=name, expected=_EXPECTED)
     try:
         with path.open("rb") as stream:
-            return _read_stream(stream, str(path))
+            return _read_stream(stream, name)
     except OSError as error:
         raise UsageError(
-            f"cannot be read: {error.strerror}", where=str(path), expected=_EXPECTED
+            f"cannot be read: {error.strerror}", where=name, expected=_EXPECTED
         ) from None
 
 
-def _read_stream(stream: BinaryIO, name: str) -> MeasuredFile:
-    """Read ``stream`` by what its beginning is."""
-    head = stream.read(_HEAD)
+def _read_stream(stream: BinaryIO, name: str) -> tuple[MeasuredFile, str]:
+    joined = _Joined(stream.read(_HEAD), stream)
+    file = _read_joined(joined, name)
+    return file, joined.digest.hexdigest()
+
+
+def _read_joined(joined: _Joined, name: str) -> MeasuredFile:
+    """Read a stream by what its beginning is."""
+    head = joined.head
     if not head.strip():
         raise UsageError("empty", where=name, expected=_EXPECTED)
     encoding = "utf-8-sig"
@@ -53,7 +94,7 @@ def _read_stream(stream: BinaryIO, name: str) -> MeasuredFile:
     elif b"\0" in head:
         raise UsageError("not text", where=name, expected=_EXPECTED)
     beginning = head.decode(encoding, errors="replace")
-    lines = _lines(head, stream, encoding)
+    lines = _lines(joined, encoding)
     if nccl_tests_json.recognise(beginning):
         return read_nccl_tests_json(_whole(lines, name), file=name)
     if nccl_inspector.recognise(beginning):
@@ -61,11 +102,11 @@ def _read_stream(stream: BinaryIO, name: str) -> MeasuredFile:
     return read_log(lines, file=name)
 
 
-def _lines(head: bytes, stream: BinaryIO, encoding: str) -> Iterator[str]:
-    """The lines of head and stream, without their ends; what is no text becomes U+FFFD. A line longer
+def _lines(joined: _Joined, encoding: str) -> Iterator[str]:
+    """The lines of a stream, without their ends; what is no text becomes U+FFFD. A line longer
     than 1 MiB counts as several.
     """
-    whole = io.BufferedReader(_Joined(head, stream), 1 << 20)  # type: ignore[type-var]
+    whole = io.BufferedReader(joined, 1 << 20)  # type: ignore[type-var]
     text = io.TextIOWrapper(whole, encoding=encoding, errors="replace")
     while line := text.readline(_MAX_LINE):
         yield line.rstrip("\n")
@@ -73,18 +114,22 @@ def _lines(head: bytes, stream: BinaryIO, encoding: str) -> Iterator[str]:
 
 
 class _Joined(io.RawIOBase):
-    """Bytes already read, then the rest of a stream."""
+    """Bytes already read, then the rest of a stream; ``digest`` is of all that was read."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head = head
+        self.head = head
+        self.digest = hashlib.sha256(head)
+        self._left = head
         self._stream = stream
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
-        data = data or self._stream.read(len(buffer))
+        data, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        if not data:
+            data = self._stream.read(len(buffer))
+            self.digest.update(data)
         buffer[: len(data)] = data
         return len(data)
 

@@ -18,6 +18,7 @@ from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import matching_design, place_like
 from clusterlab.topology.opening import open_fabric
+from clusterlab.topology.parts import PRETENDED
 
 _MESSAGES = {"ping_pong": "send"}
 """Half of a round trip is one message."""
@@ -88,7 +89,7 @@ def choose_model(
 
 def _elsewhere(observed: Placement, fabric: Fabric) -> str | None:
     """What to say when a fabric of GPUs was named for ranks that have none; simulated GPUs are fine."""
-    models = {d.model for d in fabric.of_kind("gpu")} - {"fake"}
+    models = fabric.models("gpu").keys() - {PRETENDED}
     if not models or any(r.gpu_name for r in observed.ranks):
         return None
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.scoring.machine import description_of, machine_of
-from clusterlab.cost.scoring.measured import Measured, read_measured
+from clusterlab.cost.scoring.measured import Measured, measured_in, read_measured
 from clusterlab.cost.scoring.scored import (
     LATENCY_ROWS,
     ScoredPoint,
@@ -30,8 +31,11 @@ from clusterlab.cost.scoring.scores import (
     plateaus,
     table_scores,
 )
+from clusterlab.formats.measured.plausible import LIMITS, named
 from clusterlab.topology.opening import open_fabric
 
+_SHOWN = 6
+_LISTED = 1000
 ByGroup = list[tuple[dict[str, Any], Figures]]
 
 
@@ -61,6 +65,7 @@ class View:
 class ScoreReport:
     """All that is said of one file. ``misses``: why rows could not be predicted, how many each.
     ``assumed``: what descriptions leave open and the vocabulary fills in; ``notes`` the rest to know.
+    ``no_verdict``: why there is no score at all.
     """
 
     measured: Measured
@@ -72,19 +77,26 @@ class ScoreReport:
     misses: dict[str, int]
     assumed: tuple[str, ...]
     notes: tuple[str, ...]
+    no_verdict: str | None = None
 
 
 def score_file(
     options: ScoreOptions, *, progress: Callable[[int, int], None] | None = None
 ) -> ScoreReport:
-    """Predict and score every row that counts. Raises UsageError for input that cannot be scored."""
+    """Predict and score every row that counts; ``-`` is standard input. Raises UsageError for input that
+    cannot be scored.
+    """
     by = check_by(options.by)
-    measured = read_measured(options.file)
+    if str(options.file) == "-":
+        measured = measured_in(sys.stdin.buffer, file="standard input")
+    else:
+        measured = read_measured(options.file)
     if not measured.points:
         raise UsageError(
             f"no measurement that counts in {measured.rows} rows",
             where=measured.file,
-            expected='rows with a time above 0 (with a column health: "healthy")',
+            expected=f'rows with {LIMITS} (with a column health: "healthy")',
+            fix=named(measured.unusable) or None,
         )
     fabric = None if options.fabric is None else open_fabric(options.fabric)
     everything = predict_points(measured.points, fabric=fabric, progress=progress)
@@ -100,7 +112,23 @@ def score_file(
         misses=dict(Counter(s.reason for s in everything if s.predicted_us is None)),
         assumed=() if fabric is not None else _assumed(measured),
         notes=tuple(_notes(measured, everything, scored, options)),
+        no_verdict=_no_verdict(everything, scored),
     )
+
+
+def _no_verdict(everything: Sequence[ScoredPoint], scored: Sequence[ScoredPoint]) -> str | None:
+    """Why nothing is scored; None where something is."""
+    if not scored:
+        return (
+            "no row is left to score: every table has only the rows that set its latency; measure more "
+            "sizes, or score without --one-latency"
+        )
+    if any(one.predicted_us is not None for one in scored):
+        return None
+    reasons = Counter(one.reason for one in everything if one.predicted_us is None)
+    (why, count), more = reasons.most_common(1)[0], len(reasons) - 1
+    rest = f" (and {more} other reasons)" if more else ""
+    return f"nothing could be predicted: {count} rows: {why}{rest}"
 
 
 def _view(scored: Sequence[ScoredPoint], by: Sequence[str], error: ErrorOf) -> View:
@@ -129,6 +157,16 @@ def _notes(
         notes.append(f'{measured.unhealthy} rows of tables that are not "healthy" left out')
     if measured.no_time:
         notes.append(f"{measured.no_time} rows without a time (or of size 0) left out")
+    if measured.unusable:
+        notes.append(
+            f"{len(measured.unusable)} rows with figures that nothing measures left out: "
+            + named(measured.unusable)
+        )
+    if measured.disagree:
+        notes.append(
+            f"{len(measured.disagree)} rows have a busbw that is not their size over their time (the first "
+            f"in line {measured.disagree[0]}): their time is scored"
+        )
     repeated = sum(p.samples - 1 for p in measured.points)
     if repeated:
         notes.append(f"{repeated} rows repeat a point: the median of each point is scored")
@@ -139,9 +177,11 @@ def _notes(
             f"smallest, else the smallest size) set their table's floor and are not scored"
         )
         if before - after:
+            names = sorted(before - after)
             notes.append(
-                f"{len(before - after)} tables have no other rows: "
-                + ", ".join(sorted(before - after))
+                f"{len(names)} tables have no other rows and are not scored: "
+                + ", ".join(names[:_SHOWN])
+                + (", …" if len(names) > _SHOWN else "")
             )
     return notes
 
@@ -173,6 +213,10 @@ def report_data(report: ScoreReport) -> dict[str, Any]:
         "misses": report.misses,
         "assumed": list(report.assumed),
         "notes": list(report.notes),
+        "unusable": [
+            {"line": line, "why": why} for line, why in report.measured.unusable[:_LISTED]
+        ],
+        "no_verdict": report.no_verdict,
     }
 
 

@@ -10,6 +10,7 @@ from typing import get_args
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.flows.crossing import ROUTINGS, Routing
 from clusterlab.cost.nccl.constants import parse_version
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
@@ -18,8 +19,8 @@ from clusterlab.runs.plan import make_plan, resolve_config
 from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
-from clusterlab.topology.match import chip_name
 from clusterlab.topology.opening import open_fabric
+from clusterlab.topology.parts import PRETENDED
 from clusterlab.topology.place import place_on
 
 
@@ -45,6 +46,7 @@ class PredictOptions:
     variables: tuple[str, ...] = ()
     nccl_version: str | None = None
     timing: str | None = None
+    routing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     overrides = checked_variables(options.variables)
     version = _version(options.nccl_version)
     issue = _issue(options.timing)
+    routing = routing_named(options.routing)
     for option, count in (("--ranks", options.ranks), ("--ranks-per-node", options.ranks_per_node)):
         if count is not None and count < 1:
             raise UsageError(f"{count}", where=option, expected="at least 1")
@@ -82,6 +85,8 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     backend = _backend(options.backend, fabric)
     if backend != "nccl":
         _refuse_nccl_only(options)
+        if calibration is None:
+            _refuse_unmeasured(fabric)
     world_size = options.ranks or _all_ranks(fabric, options.ranks_per_node)
     placement = place_on(fabric, world_size, ranks_per_host=options.ranks_per_node)
     groups = one_group(placement)
@@ -116,6 +121,7 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
             issue=issue,
             library_version=version,
             overrides=overrides,
+            routing=routing,
             calibration=calibration,
         )
         for point in plan.points
@@ -157,6 +163,15 @@ def _version(text: str | None) -> str | None:
     return text
 
 
+def routing_named(word: str | None) -> Routing:
+    """The routing called ``word``, adaptive if None. Raises UsageError with the nearest name."""
+    if word is None:
+        return "adaptive"
+    if word not in ROUTINGS:
+        raise unknown("routing", word, ROUTINGS, where="--routing")
+    return ROUTINGS[ROUTINGS.index(word)]
+
+
 def _issue(text: str | None) -> Issue:
     """The way calls are issued; torch's eager one unless said."""
     known: tuple[Issue, ...] = get_args(Issue)
@@ -167,11 +182,26 @@ def _issue(text: str | None) -> Issue:
 
 
 def _backend(asked: str, fabric: Fabric) -> str:
-    """NCCL where GPUs are of a known make: a lab's pretend GPUs run none."""
+    """NCCL where there are GPUs, also those whose model nobody says; a lab's pretended GPUs run none."""
     if asked != "auto":
         return asked
-    gpus = fabric.of_kind("gpu")
-    return "nccl" if gpus and all(chip_name(g.model or "") for g in gpus) else "gloo"
+    return "nccl" if _real_gpus(fabric) else "gloo"
+
+
+def _real_gpus(fabric: Fabric) -> bool:
+    return bool(fabric.models("gpu").keys() - {PRETENDED})
+
+
+def _refuse_unmeasured(fabric: Fabric) -> None:
+    """gloo's time is the work of the hosts' cores, which only a calibration of that host knows
+    (cost/gloo/host.py). Links alone would make it next to nothing, but for a lab's, which are slowed down.
+    """
+    if _real_gpus(fabric):
+        raise UsageError(
+            f"gloo on {fabric.name}: its time is the work of the hosts' cores, which nobody measured",
+            where="--backend", expected="nccl (what auto takes for GPUs)",
+            fix="for gloo on such a host, run there: clusterlab predict --fabric host --backend gloo",
+        )  # fmt: skip
 
 
 def _refuse_nccl_only(options: PredictOptions) -> None:
@@ -179,6 +209,7 @@ def _refuse_nccl_only(options: PredictOptions) -> None:
         "-x": options.variables,
         "--nccl-version": options.nccl_version,
         "--timing": options.timing,
+        "--routing": options.routing,
     }
     for option, value in given.items():
         if value:
@@ -191,9 +222,14 @@ def _refuse_nccl_only(options: PredictOptions) -> None:
 
 def _all_ranks(fabric: Fabric, ranks_per_node: int | None) -> int:
     """One rank a GPU, no more than asked for on each host; 4 (or so many a host) where there are none."""
-    if not fabric.of_kind("gpu"):
+    if not fabric.models("gpu"):
         return 4 if ranks_per_node is None else ranks_per_node * len(fabric.hosts)
-    return sum(len(fabric.on_host(h, "gpu")[:ranks_per_node]) for h in fabric.hosts)
+    if ranks_per_node is not None:
+        return sum(len(fabric.on_host(h, "gpu")[:ranks_per_node]) for h in fabric.hosts)
+    alone = sum(d.kind == "gpu" and d.host is not None for d in fabric.single_devices)
+    return alone + sum(
+        len(group.hosts) * sum(d.kind == "gpu" for d in group.items) for group in fabric.equal_hosts
+    )
 
 
 def _say(text: str) -> None:

@@ -6,15 +6,24 @@ GB/s are 1e9 B/s, per direction; µs or None where no source says. They come fro
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
-from clusterlab.topology.parts import DEVICE_KINDS, Device, DeviceKind, Link, check_link
+from clusterlab.topology.parts import (
+    DEVICE_KINDS,
+    Device,
+    DeviceKind,
+    Link,
+    between,
+    check_link,
+    check_links,
+)
 from clusterlab.topology.repeated import Group, Repeated
 
 if TYPE_CHECKING:
@@ -56,8 +65,7 @@ class Fabric:
             for host in alike.values():
                 for link in group.items:
                     check_link(link_at_host(link, host), self._names, where=where)
-        for link in _single(self.links):
-            check_link(link, self._names, where=where)
+        check_links(self.single_links, self._names, where=where)
 
     @cached_property
     def memo(self) -> dict[object, Any]:
@@ -86,12 +94,24 @@ class Fabric:
 
     def _find(self, name: str) -> tuple[Device, str | None] | None:
         """A device by name: a template's with the host it stands for, or a single one with None."""
+        known = self._found.get(name)
+        if known is not None:
+            return known
         single = self._single_by_name.get(name)
         if single is not None:
-            return single, None
-        host, _, local = name.partition("/")
-        found = self._local_names(host).get(local)
-        return None if found is None else (found, host)
+            found: tuple[Device, str | None] = (single, None)
+        else:
+            host, _, local = name.partition("/")
+            template = self._local_names(host).get(local)
+            if template is None:
+                return None
+            found = (template, host)
+        self._found[name] = found
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, tuple[Device, str | None]]:
+        return {}
 
     def find(self, name: str) -> Device | None:
         """The device called ``name``; None where there is none."""
@@ -113,6 +133,19 @@ class Fabric:
         template, host = found
         made[name] = template if host is None else device_at_host(template, host)
         return made[name]
+
+    def kind_of(self, name: str) -> DeviceKind | None:
+        """The kind of the device called ``name``, without making it; None where there is none."""
+        found = self._find(name)
+        return None if found is None else found[0].kind
+
+    def models(self, kind: DeviceKind) -> dict[str | None, int]:
+        """The models of all devices of one kind with how many there are of each; empty: none of the kind."""
+        found: Counter[str | None] = Counter(d.model for d in self.single_devices if d.kind == kind)
+        for group in self.equal_hosts:
+            for model in (d.model for d in group.items if d.kind == kind):
+                found[model] += len(group.hosts)
+        return found
 
     def of_kind(self, kind: DeviceKind) -> tuple[Device, ...]:
         """The devices of one kind, in the design's order."""
@@ -141,22 +174,40 @@ class Fabric:
             index = self._link_index[way]
             host, _, local = device.partition("/")
             group = self._link_group_of.get(host)
-            own = index[id(group)].get(local, ()) if group else ()
-            made[device] = (
-                *(link_at_host(link, host) for link in own),
-                *index[None].get(device, ()),
-            )
+            own = self._links_at(group, host, index[id(group)].get(local, ())) if group else ()
+            made[device] = (*own, *self._single_ends(way, device))
         return made[device]
+
+    def single_links_from(self, device: str) -> tuple[Link, ...]:
+        """Links that leave ``device`` and are not repeated: all that lead out of its host are among them."""
+        return self._single_ends("from", device)
+
+    def single_links_to(self, device: str) -> tuple[Link, ...]:
+        """Links that arrive at ``device`` and are not repeated."""
+        return self._single_ends("to", device)
+
+    def _single_ends(self, way: Literal["from", "to"], device: str) -> tuple[Link, ...]:
+        every = self.single_links
+        return tuple(every[at] for at in self._link_index[way][None].get(device, ()))
+
+    def _links_at(self, group: Group[Link], host: str, places: Sequence[int]) -> Iterator[Link]:
+        """Links of ``group`` as those of ``host``: from either end the same object."""
+        hosts: dict[str, dict[int, Link]] = self.memo.setdefault("links at host", {})
+        made = hosts.setdefault(host, {})
+        for at in places:
+            if at not in made:
+                made[at] = link_at_host(group.items[at], host)
+            yield made[at]
 
     @cached_property
     def _link_group_of(self) -> dict[str, Group[Link]]:
         return self.links.group_of if isinstance(self.links, Repeated) else {}
 
     @cached_property
-    def _link_index(self) -> dict[str, dict[int | None, dict[str, tuple[Link, ...]]]]:
-        """Way → group (None: single links) → device → its links."""
+    def _link_index(self) -> dict[str, dict[int | None, dict[str, list[int]]]]:
+        """Way → group (None: single links) → device → the places of its links."""
         parts: dict[int | None, Sequence[Link]] = {id(g): g.items for g in _groups(self.links)}
-        parts[None] = _single(self.links)
+        parts[None] = self.single_links
         return {
             "from": {part: _grouped(links, lambda link: link.src) for part, links in parts.items()},
             "to": {part: _grouped(links, lambda link: link.dst) for part, links in parts.items()},
@@ -193,6 +244,11 @@ class Fabric:
         )
         single = (d for d in self._single_on_host.get(host, ()) if kind is None or d.kind == kind)
         return (*own, *single)
+
+    def template_of(self, host: str) -> object:
+        """Equal for hosts whose devices are kept once together; a host of its own for the others."""
+        group = self._group_of.get(host)
+        return host if group is None else id(group)
 
     @property
     def equal_hosts(self) -> tuple[Group[Device], ...]:
@@ -281,14 +337,17 @@ class _Names(Collection[str]):
         return len(self._fabric.devices)
 
 
+_AFTER_HOST = attrgetter(*(f.name for f in fields(Device)[3:]))
+
+
 def device_at_host(template: Device, host: str) -> Device:
-    """A template's device as that of ``host``."""
-    return replace(template, name=f"{host}/{template.name}", host=host)
+    """A template's device as that of ``host``: five times as quick as ``replace``, and asked for often."""
+    return Device(f"{host}/{template.name}", template.kind, host, *_AFTER_HOST(template))
 
 
 def link_at_host(template: Link, host: str) -> Link:
     """A template's link as that of ``host``."""
-    return replace(template, src=f"{host}/{template.src}", dst=f"{host}/{template.dst}")
+    return between(template, f"{host}/{template.src}", f"{host}/{template.dst}")
 
 
 def equal_hosts(
@@ -350,8 +409,8 @@ def _each_once(devices: Sequence[Device], where: str) -> None:
         seen.add(d.name)
 
 
-def _grouped(links: Sequence[Link], key: Callable[[Link], str]) -> dict[str, tuple[Link, ...]]:
-    groups: defaultdict[str, list[Link]] = defaultdict(list)
-    for link in links:
-        groups[key(link)].append(link)
-    return {name: tuple(found) for name, found in groups.items()}
+def _grouped(links: Sequence[Link], key: Callable[[Link], str]) -> dict[str, list[int]]:
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for at, link in enumerate(links):
+        groups[key(link)].append(at)
+    return groups

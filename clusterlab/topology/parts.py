@@ -6,8 +6,9 @@ GB/s are 1e9 B/s, per direction; µs or None where no source says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Literal, get_args
 
 from clusterlab.core.errors import UsageError
@@ -48,6 +49,9 @@ TRANSPORTS: tuple[str, ...] = get_args(Transport)
 MAX_MULTIPLICITY = 100_000
 """Parallel links between two devices: more is a slip of the pen."""
 
+PRETENDED = "fake"
+"""The model of GPUs that a lab pretends: the ranks on them are processes on the hosts' cores."""
+
 END_POINTS: frozenset[str] = frozenset({"gpu", "host", "external"})
 """Kinds that begin or end a path but forward nothing for others."""
 
@@ -83,6 +87,12 @@ class Device:
     cage: str | None = None
     listed_as: str | None = None
     transport: Transport | None = None
+
+
+_FIGURES = attrgetter(
+    "link_class", "GBps", "wire_GBps", "latency_us", "multiplicity", "ports", "health"
+)
+"""What ``check_link`` looks at beside the ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,30 @@ class Link:
         """What its signalling rate allows: the figure no software can exceed."""
         rate = self.wire_GBps if self.wire_GBps is not None else self.GBps
         return None if rate is None else rate * self.multiplicity * self.health
+
+
+_AFTER_ENDS = attrgetter(*(f.name for f in fields(Link)[2:]))
+
+
+def between(link: Link, src: str, dst: str) -> Link:
+    """The same link from ``src`` to ``dst``: five times as quick as ``replace``, for the many of a design."""
+    return Link(src, dst, *_AFTER_ENDS(link))
+
+
+def check_links(links: Iterable[Link], devices: Collection[str], *, where: str) -> None:
+    """``check_link`` of many: each end and each set of figures is looked at once."""
+    ends: set[str] = set()
+    figures: set[object] = set()
+    for link in links:
+        mine = _FIGURES(link)
+        if mine not in figures or link.src == link.dst:
+            check_link(link, devices, where=where)
+            figures.add(mine)
+        for end in (link.src, link.dst):
+            if end not in ends:
+                if end not in devices:
+                    check_link(link, devices, where=where)
+                ends.add(end)
 
 
 def check_link(link: Link, devices: Collection[str], *, where: str) -> None:

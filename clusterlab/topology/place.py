@@ -5,7 +5,6 @@ from __future__ import annotations
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import Device
 
 
 def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = None) -> Placement:
@@ -19,27 +18,18 @@ def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = No
         raise UsageError(f"{world_size} ranks", where="ranks", expected="at least 1")
     if ranks_per_host is not None and ranks_per_host < 1:
         raise UsageError(f"{ranks_per_host} ranks per host", expected="at least 1")
-    if fabric.of_kind("gpu"):
+    if fabric.models("gpu"):
         return _one_per_gpu(fabric, world_size, ranks_per_host)
     return _shared_cores(fabric, world_size, ranks_per_host)
 
 
 def _one_per_gpu(fabric: Fabric, world_size: int, ranks_per_host: int | None) -> Placement:
-    slots: list[tuple[str, int, Device]] = []
+    ranks: list[RankPlacement] = []
     for host in fabric.hosts:
-        gpus = fabric.on_host(host, "gpu")[:ranks_per_host]
-        slots += [(host, local_rank, gpu) for local_rank, gpu in enumerate(gpus)]
-    if world_size > len(slots):
-        each = "" if ranks_per_host is None else f" ({ranks_per_host} per host)"
-        raise UsageError(
-            f"{world_size} ranks on fabric {fabric.name}",
-            where="ranks",
-            expected=f"at most its {len(slots)} GPUs{each}",
-        )
-    return Placement(
-        tuple(
+        gpus = fabric.on_host(host, "gpu")[: _fewer(ranks_per_host, world_size - len(ranks))]
+        ranks += [
             RankPlacement(
-                rank=rank,
+                rank=len(ranks) + local_rank,
                 host=host,
                 local_rank=local_rank,
                 gpu=gpu.name,
@@ -47,9 +37,20 @@ def _one_per_gpu(fabric: Fabric, world_size: int, ranks_per_host: int | None) ->
                 numa=gpu.numa,
                 device=gpu.name,
             )
-            for rank, (host, local_rank, gpu) in enumerate(slots[:world_size])
-        )
+            for local_rank, gpu in enumerate(gpus)
+        ]
+        if len(ranks) == world_size:
+            return Placement(tuple(ranks))
+    each = "" if ranks_per_host is None else f" ({ranks_per_host} per host)"
+    raise UsageError(
+        f"{world_size} ranks on fabric {fabric.name}",
+        where="ranks",
+        expected=f"at most its {len(ranks)} GPUs{each}",
     )
+
+
+def _fewer(ranks_per_host: int | None, left: int) -> int:
+    return left if ranks_per_host is None else min(ranks_per_host, left)
 
 
 def _shared_cores(fabric: Fabric, world_size: int, ranks_per_host: int | None) -> Placement:

@@ -57,7 +57,7 @@ PRIORS: dict[str, tuple[float, float, float]] = {
     "network_overlap_simple": (1.5, 0.7, 0), "fill": (3, 0.5, 0), "fill_bytes": (1e6, 0.7, 0),
     "tree_rate": (0.92, 0.1, 0), "nvls_tree_start_us": (10, 0.5, 0), "nvls_tree_ramp_bytes": (1.1e7, 0.7, 0),
     "p2p_base": (1.0, 0.3, 0), "p2p_peer_us": (0.2, 0.4, 0),
-    "p2p_half_bytes": (8e3, 0.5, 0), "p2p_ramp_bytes": (1e6, 0.7, 0),
+    "p2p_half_bytes": (8e3, 0.5, 0), "p2p_ramp_bytes": (1e6, 0.7, 0), "host_memory_GBps": (15, 0.5, 0),
 }  # fmt: skip
 FREER = {("chips", "cdna"): 2.5, ("chips", "pcie"): 2.0}
 """Other hardware or another library: classes may deviate more."""
@@ -68,6 +68,8 @@ FAMILIES = {
 }  # fmt: skip
 """Networks alike: by RDMA, by a cloud's own card, through the host."""
 HOST_US = 1.5
+FEW = 4
+CROWDING_MOST = 4.0
 NOISE, LINEAR_FROM, TOP = 0.10, 1.0, 2.0
 NOT_FITTED = ("mscclpp",)
 """Rows whose ``algo`` says that another library's kernels ran."""
@@ -147,7 +149,7 @@ class Layout:
                     self._add((name, "family", str(family)), own * wide, sigmas)
                 for network in kept.NETWORKS:
                     self._add((name, network), own * 0.6, sigmas)
-        self._add(("crowding", "pcie"), 5.0, sigmas)
+        self._add(("crowding",), 5.0, sigmas)
         self.sigmas = torch.tensor(sigmas)
 
     def _add(self, key: tuple[str, ...], sigma: float, sigmas: list[float]) -> None:
@@ -157,11 +159,7 @@ class Layout:
     def values(self, v: Any, name: str, chips: Any, networks: Any) -> Any:
         """The constant for rows whose classes are given by index."""
         if name == "crowding":
-            return torch.where(
-                chips == kept.CHIPS.index("pcie"),
-                4.0 * torch.sigmoid(v[self.at["crowding", "pcie"]]),
-                0.0,
-            )
+            return CROWDING_MOST * torch.sigmoid(v[self.at["crowding",]])
         middle = PRIORS[name][0]
         log = v[self.at[name,]]
         if "overlap" in name:
@@ -212,7 +210,9 @@ def _times(v: Any, batches: list[SimpleNamespace], count: int) -> Any:
 
 
 def _weights(rows: list[SimpleNamespace]) -> Any:
-    """Tables alike; of one system's many, less each; the two largest sizes of a published one more."""
+    """Tables alike, but those of few sizes less, and each of one system's many; a published one's two
+    largest sizes more.
+    """
     sizes, tables = defaultdict(set), defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
     for r in rows:
@@ -222,7 +222,7 @@ def _weights(rows: list[SimpleNamespace]) -> Any:
     weights = []
     for r in rows:
         many = len(tables[r.system])
-        w = (1 / many**0.5 if r.published else 4 / many) / counts[r.table]
+        w = (1 / many**0.5 if r.published else 4 / many) / max(counts[r.table], FEW)
         if r.published and r.size >= sorted(sizes[r.table])[-2:][0]:
             w *= TOP
         weights.append(w if r.fitted else 0.0)

@@ -92,6 +92,18 @@ def test_tuning_lines_are_printed_apart(tmp_path: Path, capsys: pytest.CaptureFi
     assert "none of 0 rows" in capsys.readouterr().err
 
 
+def test_a_log_without_tuning_lines_has_none_to_print(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "plain.log"
+    log.write_text("$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8))
+    assert main(["import", str(log), "--tuning"]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert "plain.log: no TUNING lines" in said.err
+    assert "NCCL_DEBUG_SUBSYS=TUNING" in said.err
+
+
 @pytest.mark.parametrize(
     ("content", "words", "message"),
     [
@@ -135,3 +147,80 @@ def test_what_import_writes_is_what_predict_score_reads(tmp_path: Path) -> None:
     log.write_text("$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8))
     assert main(["import", str(log), "-o", str(written)]) == 0
     assert main(["predict", "score", str(written)]) == 0
+
+
+@pytest.mark.parametrize("words", [["--json"], [], ["-o", "all.csv"]])
+def test_the_good_files_come_out_and_the_bad_ones_are_named(
+    log: Path, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.json").write_text(json_file())
+    (tmp_path / "bad.log").write_text("hello\n")
+    files = ["bad.log", str(log), "none.log", "out.json"]
+    assert main(["import", *files, *words]) == 2
+    out, err = capsys.readouterr()
+    assert "clusterlab: bad.log: nothing that was measured" in err
+    assert "clusterlab: none.log: cannot be read" in err
+    if words == ["--json"]:
+        assert len(json.loads(out)) == 4 * len(SIZES)
+    elif words:
+        assert len(Path("all.csv").read_text().splitlines()) == 1 + 4 * len(SIZES)
+    else:
+        assert "run.log: " in out and "out.json: " in out
+
+
+def test_where_no_file_is_good_nothing_is_printed_or_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.log").write_text("hello\n")
+    written = tmp_path / "out.csv"
+    assert (
+        main(["import", str(tmp_path / "a.log"), str(tmp_path / "b.log"), "-o", str(written)]) == 2
+    )
+    out, err = capsys.readouterr()
+    assert not out and len(err.splitlines()) == 2 and not written.exists()
+
+
+def test_the_same_file_twice_is_counted_once_and_said(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy.log"
+    copy.write_bytes(log.read_bytes())
+    assert main(["import", str(log), str(copy), str(log), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)) == 2 * len(SIZES)
+    assert err.splitlines() == [
+        f"clusterlab: {name}: the same as {log}, counted once" for name in (copy, log)
+    ]
+
+
+def test_rows_without_a_time_are_left_out_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(json_file())
+    document["results"][1]["out_of_place"] = {"time": 0.0, "alg_bw": 0.0, "bus_bw": 0.0}
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps(document))
+    assert main(["import", str(path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    rows = json.loads(out)
+    assert len(rows) == 2 * len(SIZES) - 1 and all(row["time_us"] > 0 for row in rows)
+    assert "rows_unusable" in err and "result 2: a time of 0" in err
+
+
+@pytest.mark.parametrize(
+    "names", [("run.log", "x/run.log"), ("run.log", "run-1.log"), ("run-2.log", "run.log")]
+)
+def test_every_table_has_a_name_of_its_own(tmp_path: Path, names: tuple[str, str]) -> None:
+    """``run.log`` holds two tables: run-1 and run-2, unless another file is called so."""
+    (tmp_path / "x").mkdir()
+    for at, name in enumerate(names):
+        text = "$ all_reduce_perf\n" + BANNER + devices(1, 8 - at) + table("all_reduce", 8 - at)
+        (tmp_path / name).write_text(text * (2 if Path(name).name == "run.log" else 1))
+    out = tmp_path / "out.csv"
+    assert main(["import", *(str(tmp_path / name) for name in names), "-o", str(out)]) == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    tables = {row["table_id"]: row["n_ranks"] for row in rows}
+    expected = sum(2 if Path(name).name == "run.log" else 1 for name in names)
+    assert len(tables) == expected and len(rows) == 2 * len(SIZES) * expected

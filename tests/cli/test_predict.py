@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_the_environment_is_not_read(capsys: Capture, monkeypatch: pytest.Monkey
 
 
 def test_variables_without_a_model_are_named(capsys: Capture) -> None:
-    assert "note: not modelled: NCCL_BUFFSIZE" in text(
+    assert "note: NCCL_BUFFSIZE is set; the prediction does not count it" in text(
         capsys, *HGX, "-b", "1M", "-x", "NCCL_BUFFSIZE=1048576"
     )
 
@@ -217,3 +218,84 @@ def test_json_has_all_that_the_table_leaves_out(capsys: Capture) -> None:
     )
     assert point["bottleneck"]["name"] == "NVLink of each GPU"
     assert all({"name", "value", "unit", "source"} == set(c) for c in point["provenance"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("-x", "NCCL_NVLS_ENABLE=0"),
+            r"NCCL_NVLS_ENABLE=0 \(.*\): ring/simple [\d.]+ us instead of nvls/simple [\d.]+ us \(x 1\.\d+\)",
+        ),
+        (("-x", "NCCL_MAX_CTAS=2"), r"NCCL_MAX_CTAS=2 \(.*\): nvls/simple .* instead of nvls/simple"),
+        (("-x", "NCCL_IB_DISABLE=1"), r"NCCL_IB_DISABLE=1 \(.*\): changes nothing here"),
+        (("-x", "NCCL_BUFFSIZE=1"), r"NCCL_BUFFSIZE=1: not counted"),
+        (("-x", "NCCL_P2P_DISABLE=1"), r"changes nothing here; does not take NVLS away"),
+        (("-x", "NCCL_ALGO=tree", "-x", "NCCL_PROTO=LL"), r"NCCL_ALGO=tree .* NCCL_PROTO=LL "),
+    ],
+)  # fmt: skip
+def test_explain_says_what_each_variable_changes(
+    capsys: Capture, words: tuple[str, ...], said: str
+) -> None:
+    shown = " ".join(text(capsys, *HGX, "-b", "1G", *words, "--explain").split())
+    assert re.search(said, shown), shown
+
+
+def test_each_variable_is_taken_away_by_itself(capsys: Capture) -> None:
+    both = (*HGX, "-b", "1G", "-x", "NCCL_P2P_DISABLE=1", "-x", "NCCL_NVLS_ENABLE=0")
+    (point,) = data(capsys, *both, "--explain")
+    effects = {e["name"]: e for e in point["explanation"]["variables"]}
+    for one, other in (("NCCL_P2P_DISABLE", both[-1]), ("NCCL_NVLS_ENABLE", both[-3])):
+        (alone,) = data(capsys, *HGX, "-b", "1G", "-x", other)
+        assert effects[one]["time_us_without"] == alone["time_us"]
+        assert effects[one]["time_us"] == point["time_us"] > alone["time_us"]
+
+
+def test_a_variable_that_another_needs_is_said_to_be(capsys: Capture) -> None:
+    words = ("--fabric", "dgx-h100-2node", "--collective", "all_gather", "-b", "1M", "--explain")
+    shown = text(capsys, *words, "-x", "NCCL_ALGO=PAT", "-x", "NCCL_PAT_ENABLE=1")
+    said = "NCCL_PAT_ENABLE=1 (PAT for more than one GPU a node): without it NCCL would stop"
+    assert said in " ".join(shown.split())
+
+
+UNKNOWN_RATES = """
+name: two
+hosts:
+  devices:
+    - {name: "gpu{i}", kind: gpu, count: 2, model: H200}
+    - {name: cpu0, kind: cpu}
+  links:
+    - {from: "gpu*", to: "gpu*", type: nv, one_way: true}
+    - {from: "gpu*", to: cpu0, type: pcie}
+links:
+  nv: {class: nvlink, GBps: 20.6, GBps_source: "a test", latency_us: unknown}
+  pcie: {class: pcie, GBps: unknown, latency_us: unknown}
+"""
+
+
+def test_what_nothing_bounds_is_said_and_no_inf_is_printed(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(UNKNOWN_RATES)
+    words = ("--fabric", str(file), "-b", "1M")
+    said = text(capsys, *words, "--explain")
+    assert "inf" not in said.split("constants, by source")[0].replace("infini", "")
+    assert "note: no bound: the fabric gives no rate for the links between the ranks" in said
+    assert "bound       none: nothing known limits it" in said
+    (point,) = data(capsys, *words)
+    assert point["bound"]["busbw_GBps"] is None
+
+
+@pytest.mark.parametrize("timing", ["eager", "graph", "library"])
+def test_one_rank_sends_nothing_and_says_so(capsys: Capture, timing: str) -> None:
+    words = (*HGX, "--ranks", "1", "-b", "1M", "--collective", "all", "--timing", timing)
+    said = text(capsys, *words)
+    assert said.count("note: one rank: nothing is sent, and nothing bounds it\n") == 1
+    assert "no bound" not in said
+    assert not re.search(r"\b(inf|nan)\b", said)
+    assert all(not re.search("NaN|Infinity", json.dumps(p)) for p in data(capsys, *words))
+
+
+def test_there_is_no_tuning_table_of_one_rank(capsys: Capture) -> None:
+    assert "--tuning: one rank: NCCL makes no table; expected at least 2 ranks" in refused(
+        capsys, *HGX, "--ranks", "1", "-b", "1M", "--tuning"
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,45 @@ def test_one_latency_says_which_rows_it_spent(
     assert any("one latency: 8 rows" in note for note in found["notes"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_one_latency_without_a_second_size_says_why_there_is_no_score(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"h100_sxm,2,{name},half,8,512,9\n" for name in ("all_reduce", "broadcast"))
+    path = tmp_path / "m.csv"
+    path.write_text(HEADER + rows)
+    assert main(["predict", "score", str(path), "--one-latency", *words]) == 3
+    out, err = capsys.readouterr()
+    assert "no row is left to score" in err and "2 tables have no other rows" in out
+    path.write_text(HEADER + rows + "h100_sxm,2,all_reduce,half,8,1024,9\n")
+    found = scored(capsys, str(path), "--one-latency")
+    assert found["overall"]["n"] == 1 and found["no_verdict"] is None  # type: ignore[index]
+    assert any("1 tables have no other rows" in note for note in found["notes"])  # type: ignore[attr-defined]
+
+
+def test_what_is_left_out_is_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text(
+        HEADER + "".join(f"h100_sxm,2,all_reduce,half,8,512,{t}\n" for t in (9, 0, 1e-9))
+    )
+    found = scored(capsys, str(path))
+    assert found["overall"]["n"] == 1  # type: ignore[index]
+    assert [one["line"] for one in found["unusable"]] == [3, 4]  # type: ignore[attr-defined]
+    assert any("2 rows with figures that nothing measures" in note for note in found["notes"])  # type: ignore[attr-defined]
+
+
+def test_standard_input_is_scored_as_a_file_is(
+    csv: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv.read_bytes())))
+    assert scored(capsys, "-") == scored(capsys, str(csv))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe")))
+    assert main(["predict", "score", "-"]) == 2
+    assert "standard input: not UTF-8" in capsys.readouterr().err
+
+
 def test_people_get_a_table_of_groups_and_one_line_per_table(
     csv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +127,8 @@ def test_people_get_a_table_of_groups_and_one_line_per_table(
     [
         (HEADER, 2, "no measurement that counts"),
         (HEADER + "h100_sxm,2,all_reduce,half,2,512,soon\n", 2, "m.csv:2: time_us is 'soon'"),
-        (HEADER + "voodoo,2,all_reduce,half,2,512,9\n", 3, ""),
+        (HEADER + "h100_sxm,2,all_reduce,half,2,512,0\n", 2, "line 2: a time of 0"),
+        (HEADER + "voodoo,2,all_reduce,half,2,512,9\n", 3, "nothing could be predicted: 1 rows: "),
     ],
 )
 def test_exit_codes(

@@ -50,6 +50,13 @@ def test_what_cannot_be_read_is_named_with_its_line(text: str, place: str, said:
     assert caught.value.where == place and said in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["# nThread 1 nGpus 8\n", '{"version":1}\n', "a;b;c\n1;2;3\n"])
+def test_a_file_that_is_no_table_is_sent_to_import(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_measured(text, file="m.csv")
+    assert "clusterlab import" in (caught.value.fix or "")
+
+
 @given(st.text(max_size=300), st.booleans())
 def test_no_text_ends_in_a_traceback(text: str, with_header: bool) -> None:
     try:

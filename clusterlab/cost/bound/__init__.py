@@ -32,12 +32,11 @@ from clusterlab.cost.bound.report import Limits, sets_name, side_name, tightest
 from clusterlab.cost.bound.sets import Partition, Ranks
 from clusterlab.cost.bound.skeleton import skeleton
 from clusterlab.cost.bound.volume import copies, volume_limits
+from clusterlab.cost.recall import recalled
 from clusterlab.cost.types import Bound
 from clusterlab.topology.fabric import Fabric
 
 __all__ = ["Limits", "bound_limits", "bytes_across", "lower_bound"]
-
-_KEPT = 64  # groups recognised as the same object; more are recognised by their devices
 
 
 def lower_bound(
@@ -66,7 +65,7 @@ def bound_limits(
     copy_GBps: float | None = None,
 ) -> Limits:
     """What holds for every size, kept by the fabric: a sweep asks for many. As ``lower_bound`` otherwise."""
-    group = _group(fabric, devices)
+    group = recalled(fabric, "bound", devices, partial(_Group, fabric))
     key = (collective, root, copy_GBps)
     found = group.limits.get(key)
     if found is None:
@@ -81,24 +80,6 @@ class _Group:
         self.ranks = Ranks(fabric, skeleton(fabric), devices)
         self.partitions: tuple[Partition, ...] = tuple(self.ranks.partitions())
         self.limits: dict[tuple[str, int, float | None], Limits] = {}
-
-
-def _group(fabric: Fabric, devices: Sequence[str]) -> _Group:
-    """The group at ``devices``: the very tuple is recognised without comparing thousands of names."""
-    seen: dict[int, tuple[object, _Group]] = fabric.memo.setdefault("bound seen", {})
-    at = seen.get(id(devices))
-    if at is not None and at[0] is devices:
-        return at[1]
-    names = tuple(devices)
-    key = ("bound", names)
-    group: _Group | None = fabric.memo.get(key)
-    if group is None:
-        group = fabric.memo[key] = _Group(fabric, names)
-    if isinstance(devices, tuple):
-        if len(seen) >= _KEPT:
-            seen.clear()
-        seen[id(devices)] = (devices, group)
-    return group
 
 
 def _limits(group: _Group, collective: str, root: int, copy_GBps: float | None) -> Limits:

@@ -235,9 +235,19 @@ def _add_edge(made: Skeleton, link: Link, a: str | None, b: str | None) -> None:
     edge = (a or link.src, b or link.dst)
     made.edges[edge] = made.edges.get(edge, 0.0) + rate
     if a is not None:
-        made.ports.setdefault(a, {}).setdefault(link.src, Capacity()).out += rate
+        _port(made, a, link.src).out += rate
     if b is not None:
-        made.ports.setdefault(b, {}).setdefault(link.dst, Capacity()).into += rate
+        _port(made, b, link.dst).into += rate
+
+
+def _port(made: Skeleton, host: str, device: str) -> Capacity:
+    ports = made.ports.get(host)
+    if ports is None:
+        ports = made.ports[host] = {}
+    found = ports.get(device)
+    if found is None:
+        found = ports[device] = Capacity()
+    return found
 
 
 def _repeated(links: Sequence[Link]) -> Iterable[Link]:

@@ -38,7 +38,6 @@ class Effects:
     nvls_ramp_bytes: float
     p2p_simple_us: float
     p2p_rate: float
-    crowding: float
     network_step_us: float
     network_rate: float
     network_ramp_bytes: float
@@ -64,11 +63,13 @@ class Effects:
     p2p_peer_us: float
     p2p_half_bytes: float
     p2p_ramp_bytes: float
+    host_memory_GBps: float
+    crowding: float
 
 
-CHIP_CONSTANTS = tuple(f.name for f in fields(Effects))[:16]
-NETWORK_CONSTANTS = tuple(f.name for f in fields(Effects))[16:21]
-SHARED_CONSTANTS = tuple(f.name for f in fields(Effects))[21:]
+CHIP_CONSTANTS = tuple(f.name for f in fields(Effects))[:15]
+NETWORK_CONSTANTS = tuple(f.name for f in fields(Effects))[15:20]
+SHARED_CONSTANTS = tuple(f.name for f in fields(Effects))[20:]
 
 CHIPS = ("volta", "ampere", "hopper", "blackwell", "cdna", "pcie")
 NETWORKS = (

@@ -27,8 +27,10 @@ class Features:
 
     ``kind`` is the formula's branch. ``wire_us`` is the time of the bytes on the graph's channels at
     their full rate; ``network_wire_us`` the same on the NICs where NVLS keeps them apart. ``copy_us`` is
-    S/n at the rate of a GPU's links. ``net_hop_us`` is NCCL's own figure for a hop between nodes (for
-    kind ``other`` its whole latency). ``peers`` is half the ranks that share a host's memory, at least 1.
+    S/n at the rate of a GPU's links, 0 where those are too slow for it to show. ``net_hop_us`` is NCCL's
+    own figure for a hop between nodes (for kind ``other`` its whole latency). ``staged_us`` is the time at
+    1 GB/s of the bytes that a rank copies through its host's memory, 0 where GPUs have peer access;
+    ``crowd`` half the ranks that do so.
     """
 
     kind: str
@@ -43,7 +45,8 @@ class Features:
     wire_us: float
     network_wire_us: float
     copy_us: float
-    peers: float
+    staged_us: float
+    crowd: float
 
 
 def features(
@@ -80,8 +83,9 @@ def features(
         net_hop_us=_net_hop_us(comm, collective, algorithm, protocol, kind),
         wire_us=wire,
         network_wire_us=network_wire,
-        copy_us=size / n / (gpu_link_GBps(comm) * 1e3) if nodes == 1 else 0.0,
-        peers=_peers(comm),
+        copy_us=_copy_us(comm, size),
+        staged_us=_staged_us(comm, size * (2 if collective == "all_reduce" else 1)),
+        crowd=_crowd(comm),
     )
 
 
@@ -99,7 +103,10 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
         return size_bytes * ((n - 1) / n if collective == "all_to_all" else 1.0) / link
     nic = network.nic_GBps * _NIC_SHARE * 1e3
     if collective == "all_to_all":
-        out = size_bytes * (nodes - 1) / nodes * g / (network.nics * nic)
+        # Ranks that are few on their hosts use the NICs near to them: those of the ring's channels.
+        ring = comm.graphs["ring"]
+        nics = min(network.nics * nic, ring.channels * ring.inter_GBps * 1e3)
+        out = size_bytes * (nodes - 1) / nodes * g / nics
         return max(out, size_bytes * (g - 1) / g / link)
     return size_bytes / nic
 
@@ -127,10 +134,9 @@ def message_features(
         net_hop_us=0.0,
         wire_us=wire_us,
         network_wire_us=0.0,
-        copy_us=size / n / (gpu_link_GBps(comm) * 1e3)
-        if comm.nodes == 1 and collective == "all_to_all"
-        else 0.0,
-        peers=_peers(comm),
+        copy_us=_copy_us(comm, size) if collective == "all_to_all" else 0.0,
+        staged_us=_staged_us(comm, size),
+        crowd=_crowd(comm),
     )
 
 
@@ -172,8 +178,25 @@ def _generation(comm: Communicator) -> str:
     return constants_for(NEWEST).generation(comm.compute_capability)
 
 
-def _peers(comm: Communicator) -> float:
-    return max(1.0, comm.ranks_per_node / 2) if comm.host_memory else 1.0
+_CROWDED = 4.0
+"""Eight ranks of a host are the most of which a measurement is known; more are taken to be no worse."""
+
+
+def _copy_us(comm: Communicator, size_bytes: float) -> float:
+    """The own part, moved inside the GPU: it shows beside NVLink or xGMI, not beside PCIe or a network."""
+    if comm.nodes > 1 or comm.intra == "pcie":
+        return 0.0
+    return size_bytes / comm.ranks / (gpu_link_GBps(comm) * 1e3)
+
+
+def _staged_us(comm: Communicator, size_bytes: float) -> float:
+    """What a rank passes on, all of it but its own part, to a neighbour in its host."""
+    inside = comm.host_memory and comm.ranks_per_node > 1
+    return size_bytes * (comm.ranks - 1) / comm.ranks / 1e3 if inside else 0.0
+
+
+def _crowd(comm: Communicator) -> float:
+    return min(max(1.0, comm.ranks_per_node / 2), _CROWDED)
 
 
 def _nics_GBps(comm: Communicator) -> float:
@@ -201,7 +224,10 @@ def _wire_us_per_byte(comm: Communicator, collective: str, algorithm: str) -> tu
     passes = 2 if collective == "all_reduce" else 1
     if algorithm in ("nvls", "nvls_tree"):
         on_bus = size * passes * (n - 1) / n
-        inside = on_bus / (_NVLS_OVER_LINK * gpu_link_GBps(comm) * 1e3)
+        over = _NVLS_OVER_LINK
+        if passes == 1:  # NCCL counts 2 for an all_reduce and (g-1)/g for a gather (tuning.cc)
+            over *= (n / nodes - 1) / (n / nodes) / 2
+        inside = on_bus / (over * gpu_link_GBps(comm) * 1e3)
         if nodes == 1:
             return inside, 0.0
         # Of two nodes each tree's root and leaf halve what a NIC carries (tuning.cc).

@@ -12,7 +12,8 @@ Why these terms, where NCCL's own model has latency + S / bandwidth:
 * Chunks grow with the buffer, so the plateau is approached as 1/√S.
 * Between nodes a larger buffer goes in more pieces, each of which pays the network's step until the
   pipe is full: latency grows by a factor of up to 1 + φ.
-* Ranks without peer access all copy through the host's memory, and crowd there: × (n/2)^crowding.
+* Ranks without peer access copy through the host's memory, at a rate of its own, and crowd there: two
+  ranks have it to themselves, more each × (g/2)^crowding.
 * Steps and transfers overlap in part: p lies between 1 (one after the other) and 4 (nearly the longer).
 
 Only operators that floats, numpy arrays and torch tensors share are used: the fit
@@ -44,7 +45,7 @@ EITHER = 6.0
 
 
 def norm(a: Number, b: Number, p: Number) -> Number:
-    """(a^p + b^p)^(1/p), both positive."""
+    """(a^p + b^p)^(1/p); one of them positive, the other at least 0."""
     return (a**p + b**p) ** (1.0 / p)
 
 
@@ -53,10 +54,14 @@ def time_us(point: Terms, k: Any) -> Number:
     return _KINDS[point.kind](point, k)
 
 
+def host_memory_us(point: Terms, k: Any) -> Number:
+    """The copies through the host's memory; 0 where GPUs reach each other."""
+    return point.staged_us * point.crowd**k.crowding / k.host_memory_GBps
+
+
 def _stepped(point: Terms, k: Any) -> Number:
     """Ring and tree: hops one after another."""
     wire = point.wire_us * (1.0 + (point.kind == "tree") * (1.0 / k.tree_rate - 1.0))
-    wire = wire * point.peers**k.crowding if not point.several_nodes else wire
     copy = point.copy_us * (k.copy_reduced if point.sums else k.copy_gathered)
     share = {"ll": LL_SHARE, "ll128": LL128_SHARE, "simple": 1.0}[point.protocol]
     if point.protocol == "simple":
@@ -76,7 +81,9 @@ def _stepped(point: Terms, k: Any) -> Number:
         overlap = k.network_overlap_ll if point.several_nodes else k.overlap_ll
         start = 0.0
     latency = point.hops_inside * hop + network_us(point, k, kappa)
-    transfer = (wire * share / rate + copy) * (1.0 + (ramp / point.size_bytes) ** 0.5)
+    # LL's flags weigh half as much there: measured on four and eight L40S.
+    moved = norm(wire * share / rate, host_memory_us(point, k) * share**0.5, EITHER)
+    transfer = (moved + copy) * (1.0 + (ramp / point.size_bytes) ** 0.5)
     if point.protocol == "simple":
         return k.base_us + norm(start + latency, transfer, overlap)
     return norm(k.base_us + latency, transfer, overlap)
@@ -109,9 +116,9 @@ def _p2p_start(point: Terms, k: Any) -> Number:
 
 def _p2p_transfer(point: Terms, k: Any) -> Number:
     rate = k.p2p_network_rate if point.several_nodes else k.p2p_rate
-    wire = point.wire_us * point.peers**k.crowding if not point.several_nodes else point.wire_us
+    moved = norm(point.wire_us / rate, host_memory_us(point, k), EITHER)
     ramp = 1.0 + (k.p2p_ramp_bytes / point.size_bytes) ** 0.5
-    return wire / rate * ramp + 0.6 * k.copy_gathered * point.copy_us
+    return moved * ramp + 0.6 * k.copy_gathered * point.copy_us
 
 
 def _p2p_ll(point: Terms, k: Any) -> Number:

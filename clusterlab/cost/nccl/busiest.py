@@ -19,6 +19,8 @@ class Busiest:
     busy_us: float
 
 
+NICS = "NICs of each host"
+
 _CHUNKS = 32
 """Of a pipelined algorithm; the bytes per link hardly depend on it."""
 
@@ -36,7 +38,7 @@ def busiest(
         return Busiest(f"{name} of each GPU", inside)
     between = per_byte[1] * size_bytes / (comm.network.nics * comm.network.nic_GBps * share * 1e3)
     if between >= inside:
-        return Busiest("NICs of each host", between)
+        return Busiest(NICS, between)
     return Busiest(f"{name} of each GPU", inside)
 
 

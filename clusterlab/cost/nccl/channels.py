@@ -5,6 +5,8 @@ A communicator split from another may have fewer than these say.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.enable import collnet_on
 from clusterlab.cost.nccl.entry import Cell, Setting
@@ -13,6 +15,12 @@ from clusterlab.cost.nccl.words import GATHERS, graph_of
 _PCI_GEN3_GBps = 12.0
 _NIC_400G_GBps, _NIC_800G_GBps = 48.0, 96.0
 _WARP = 32
+_MOST = 64
+"""MAXCHANNELS of src/include/device.h."""
+_PEERS_A_BATCH = 8
+"""NCCL_MAX_DEV_WORK_P2P_PER_BATCH."""
+_NET_CHANNEL_GBps = 14
+"""NCCL_P2P_PER_CHANNEL_NET_BW."""
 
 
 def communicator_channels(setting: Setting) -> int:
@@ -64,6 +72,49 @@ def _tuned_sm100(comm: Communicator, otherwise: int) -> int:
     if nic >= _NIC_800G_GBps:
         return 24 if comm.ranks_per_node <= 8 else 32
     return 24 if nic >= _NIC_400G_GBps else otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class MessageChannels:
+    """Channels of sends and receives: of all peers together, and of one of them."""
+
+    all: int
+    each: int
+
+
+def message_channels(setting: Setting) -> MessageChannels:
+    """`ncclTopoComputeP2pChannels` (src/graph/paths.cc): powers of two, no more for a peer than for all."""
+    comm, overrides = setting.comm, setting.overrides
+    count = min(communicator_channels(setting), overrides.max_message_channels or _MOST)
+    count = min(_power_of_two(max(count, overrides.min_message_channels or 1)), _MOST)
+    each = _power_of_two(_per_peer(setting))
+    if comm.nodes > 1 and overrides.net_peer_channels is None:
+        while each > 1 and each * _ceil(comm.ranks, _PEERS_A_BATCH) > count:
+            each //= 2
+    return MessageChannels(count, min(count, each))
+
+
+def _per_peer(setting: Setting) -> int:
+    """`ncclTopoGetNchannels`, of the peer with the fewest."""
+    comm, network = setting.comm, setting.comm.network
+    inside = 2
+    if comm.intra == "nvlink" and comm.library == "nccl" and comm.ranks_per_node > 1:
+        ring = setting.comm.graphs["ring"]
+        to_all = ring.channels * ring.intra_GBps
+        to_one = to_all if comm.nvswitch else to_all / (comm.ranks_per_node - 1)
+        inside = 2 * max(1, int(to_one / setting.constants.nvlink_GBps(setting.sm)))
+    if comm.nodes == 1 or network is None:
+        return inside
+    own = max(
+        network.nics // comm.ranks_per_node, _ceil(int(network.nic_GBps), _NET_CHANNEL_GBps), 1
+    )
+    between = setting.overrides.net_peer_channels or own
+    return min(inside, between) if comm.ranks_per_node > 1 else between
+
+
+def _power_of_two(count: int) -> int:
+    """The least one that is no less."""
+    return 1 << max(0, count - 1).bit_length()
 
 
 def max_threads(algorithm: str, protocol: str, setting: Setting) -> int:

@@ -22,6 +22,8 @@ _MODELS_KEPT = 1024
 _TREE_SIZES = 23
 
 Time = Callable[[int], float]
+Kind = tuple[str, str]
+"""Element type and operator of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +47,20 @@ def ranked(
     overrides: Overrides = NO_OVERRIDES,
     *,
     dtype: str = "float32",
+    op: str = "sum",
 ) -> tuple[Choice, ...]:
-    """Every enabled entry for ``size_bytes`` (nccl-tests' size) of ``dtype`` (torch's name) under a sum,
-    fastest first; equals in NCCL's order. The first is what NCCL runs.
+    """Every enabled entry for ``size_bytes`` (nccl-tests' size) of ``dtype`` (torch's name) under ``op``
+    (sum, prod, min, max, avg), fastest first; equals in NCCL's order. The first is what NCCL runs.
 
     Raises UsageError for a collective without a model, a size below 1 byte, or when ``overrides`` leave
     nothing. ``comm.graphs`` must not be changed afterwards: results are kept.
     """
-    return _ranked(collective, int(size_bytes), comm, overrides, dtype)
+    return _ranked(collective, int(size_bytes), comm, overrides, (dtype, op))
 
 
 @lru_cache(maxsize=_CHOICES_KEPT)
 def _ranked(
-    collective: str, size_bytes: int, comm: Communicator, overrides: Overrides, dtype: str
+    collective: str, size_bytes: int, comm: Communicator, overrides: Overrides, kind: Kind
 ) -> tuple[Choice, ...]:
     if size_bytes < 1:
         raise UsageError(f"{size_bytes} bytes", where="size", expected="at least 1")
@@ -67,7 +70,7 @@ def _ranked(
     setting = setting_of(comm, overrides)
     choices = [
         _choice(cell, entry, time(size_bytes), size_bytes, setting)
-        for cell, entry, time in _candidates(name, comm, overrides, dtype)
+        for cell, entry, time in _candidates(name, comm, overrides, kind)
     ]
     return tuple(sorted(choices, key=lambda choice: choice.time_us))
 
@@ -80,7 +83,7 @@ def _choice(cell: Cell, entry: Entry, time_us: float, size_bytes: int, setting: 
 
 @lru_cache(maxsize=_MODELS_KEPT)
 def _candidates(
-    collective: str, comm: Communicator, overrides: Overrides, dtype: str
+    collective: str, comm: Communicator, overrides: Overrides, kind: Kind
 ) -> tuple[tuple[Cell, Entry, Time], ...]:
     """What a call weighs, in NCCL's order, each with its time by size."""
     setting = setting_of(comm, overrides)
@@ -90,13 +93,14 @@ def _candidates(
         if entry.algbw_GBps > 0
     )
     found = tuple(
-        (cell, entry, _time(cell, entry, setting, dtype))
+        (cell, entry, _time(cell, entry, setting, kind[0]))
         for cell, entry in cells
-        if comm.library == "rccl" or considered(cell, setting, dtype)
+        if comm.library == "rccl" or considered(cell, setting, *kind)
     )
     if not found:
         raise UsageError(
-            f"nothing is left for {collective} with {dtype}",
+            f"nothing is left for {collective} with {kind[0]}"
+            + (f" and {kind[1]}" if kind[1] != "sum" else ""),
             where="NCCL_ALGO" if overrides.algorithms else "NCCL_PROTO",
             expected="an algorithm and a protocol that this communicator has",
             fix="NCCL stops with an error here; unset it or add ring and simple",

@@ -6,13 +6,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import Constants
 from clusterlab.cost.nccl.entry import Cell, Setting
 from clusterlab.cost.nccl.overrides import Overrides
 from clusterlab.cost.nccl.words import GATHERS, ROOTED, as_near, graph_of
 
-_IN_SWITCH_DTYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
+_IN_SWITCH: Mapping[str, tuple[str, ...]] = {
+    "int32": ("sum", "min", "max"),
+    "int64": ("sum", "min", "max"),
+    "float16": ("sum", "min", "max"),
+    "bfloat16": ("sum", "min", "max"),
+    "float32": ("sum",),
+    "float64": ("sum",),
+}
+"""What NVSwitches reduce, by element type (`ncclNvlsSupported` of src/include/device.h, alike from 2.17 on).
+avg is none of it: NCCL multiplies before it adds, or divides after.
+"""
 
 
 def exists(cell: Cell, setting: Setting) -> bool:
@@ -103,15 +115,18 @@ def _ll128(algorithm: str, setting: Setting) -> bool:
     return known and near and as_near(graph.type_intra, rules["ll128_intra"])
 
 
-def considered(cell: Cell, setting: Setting, dtype: str) -> bool:
-    """Whether a call with ``dtype`` (torch's name) and a sum weighs this entry."""
+def considered(cell: Cell, setting: Setting, dtype: str, op: str) -> bool:
+    """Whether a call with ``dtype`` (torch's name) and ``op`` (of REDUCE_OPS) weighs this entry."""
     rules, comm = setting.constants.rules, setting.comm
     if cell.algorithm in ("collnet_direct", "collnet_chain"):
         most = rules[f"{cell.algorithm}_most_local_ranks"]
         return bool(most is None or comm.ranks_per_node <= most)
+    if cell.algorithm == "pat":
+        return cell.collective != "reduce_scatter" or op != "avg"
     if cell.algorithm not in ("nvls", "nvls_tree"):
         return True
-    if not comm.nvls or (dtype not in _IN_SWITCH_DTYPES and cell.collective != "all_gather"):
+    reduces = cell.collective != "all_gather"
+    if not comm.nvls or (reduces and op not in _IN_SWITCH.get(dtype, ())):
         return False
     if cell.collective not in GATHERS:
         return True

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
     Features,
-    features,
     gpu_link_GBps,
-    message_features,
     message_wire_us,
 )
 from clusterlab.cost.effects.formula import time_us
-from clusterlab.cost.nccl.busiest import busiest
+from clusterlab.cost.nccl.busiest import NICS, busiest
 from clusterlab.cost.nccl.case import Case, case_of
 from clusterlab.cost.nccl.choice import ranked
 from clusterlab.cost.nccl.communicator import Communicator
@@ -96,7 +94,7 @@ def explain(request: PredictRequest) -> Explanation | None:
     """Of the first group of ``request``; None for one rank. Raises UsageError where ``predict`` does."""
     case = case_of(request)
     name, comm, overrides = case.collective, case.comm, case.overrides
-    effects, share = case.effects, case.share
+    effects = case.effects
     if comm.ranks == 1:
         return None
     ways: tuple[Way, ...] = ()
@@ -106,12 +104,14 @@ def explain(request: PredictRequest) -> Explanation | None:
         ways = _ways(case, request.size_bytes)
         off = _switched_off(name, comm, overrides, ways)
         algorithm = ways[0].algorithm
-        point = features(comm, name, algorithm, ways[0].protocol, request.size_bytes, share=share)
-        link = _link(comm, name, algorithm, request.size_bytes, share)
+        point = case.features(algorithm, ways[0].protocol, request.size_bytes)
+        effects = case.effects_of(algorithm)
+        share = case.nic_share(algorithm)
+        link = _link(case.comm_of(algorithm), name, algorithm, request.size_bytes, share)
     else:
         algorithm = "ring"
-        wire_us = message_wire_us(comm, name, request.size_bytes) / share
-        point = message_features(comm, name, request.size_bytes, wire_us)
+        wire_us = message_wire_us(comm, name, request.size_bytes) / case.nic_share("direct")
+        point = case.message_features(request.size_bytes, wire_us)
     graph = graph_of(algorithm, comm)
     return Explanation(
         library=comm.library.upper(),
@@ -119,7 +119,7 @@ def explain(request: PredictRequest) -> Explanation | None:
         constants_version=constants_for(comm.version, comm.library).version,
         ranks=comm.ranks,
         nodes=comm.nodes,
-        chip=chip_class(comm),
+        chip=chip_class(case.comm_of(algorithm)),
         network=network_class(comm) if comm.nodes > 1 else None,
         found=Found(
             algorithm,
@@ -139,7 +139,13 @@ def explain(request: PredictRequest) -> Explanation | None:
 def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
     """What start, hops and bytes add, one after the other; what adds nothing is left out."""
     nothing = replace(
-        point, hops_inside=0, hops_between=0, wire_us=0.0, network_wire_us=0.0, copy_us=0.0
+        point,
+        hops_inside=0,
+        hops_between=0,
+        wire_us=0.0,
+        network_wire_us=0.0,
+        copy_us=0.0,
+        staged_us=0.0,
     )
     inside = replace(nothing, hops_inside=point.hops_inside)
     between = replace(inside, hops_between=point.hops_between)
@@ -147,7 +153,8 @@ def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
         ("start", nothing),
         (f"{point.hops_inside} hops inside a host", inside),
         (f"{point.hops_between} hops between hosts", between),
-        ("bytes", point),
+        ("bytes", replace(point, staged_us=0.0)),
+        ("bytes through the host's memory", point),
     )
     found, before_us = [], 0.0
     for name, stage in steps:
@@ -159,20 +166,18 @@ def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
 
 
 def _ways(case: Case, size: int) -> tuple[Way, ...]:
-    name, comm, effects, share = case.collective, case.comm, case.effects, case.share
+    name, comm = case.collective, case.comm
     return tuple(
         Way(
             c.algorithm,
             c.protocol,
-            float(
-                time_us(features(comm, name, c.algorithm, c.protocol, size, share=share), effects)
-            ),
+            case.time_us(c.algorithm, c.protocol, size),
             c.time_us,
             c.latency_us,
             c.algbw_GBps,
             c.channels,
         )
-        for c in ranked(name, size, comm, case.overrides, dtype=case.dtype)
+        for c in ranked(name, size, comm, case.overrides, dtype=case.dtype, op=case.op)
     )
 
 
@@ -193,7 +198,7 @@ def _link(comm: Communicator, name: str, algorithm: str, size_bytes: int, share:
     limit = busiest(comm, name, algorithm, size_bytes, share)
     ring = busiest(comm, name, "ring", size_bytes, share)
     rate = gpu_link_GBps(comm)
-    if limit.name.startswith("NICs") and comm.network is not None:
+    if limit.name == NICS and comm.network is not None:
         rate = comm.network.nics * comm.network.nic_GBps * share
     per_byte = rate * 1e3 / size_bytes
     return Link(

@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.cost.effects.constants import (
+    Effects,
     chip_class,
     network_class,
     shipped_effects,
 )
-from clusterlab.cost.effects.features import features, message_features, message_wire_us
-from clusterlab.cost.effects.formula import time_us
+from clusterlab.cost.effects.features import Features, message_wire_us
+from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
-from clusterlab.cost.nccl.busiest import Busiest, busiest
+from clusterlab.cost.nccl.busiest import NICS, Busiest, busiest
 from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.graphs.chips import UNKNOWN_CHIP
+from clusterlab.cost.nccl.hindered import SOCKETS_GBps
+from clusterlab.cost.nccl.remarks import remarks
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
 from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
 from clusterlab.topology.fabric import Fabric
+
+ONE_RANK = "one rank: nothing is sent, and nothing bounds it"
 
 _GRID = 4
 """Sizes per doubling at which the least time of larger ones is taken."""
@@ -32,25 +38,33 @@ def nccl_estimate(
     request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
 ) -> Estimate:
     """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
-    case = made_case(request, name, group.ranks, group.devices)
-    comm, overrides = case.comm, case.overrides
+    case = made_case(request, name, group, groups)
+    comm = case.comm
     if comm.ranks == 1:
-        return with_launch(Estimate(0.0, "local", None, "one rank", 0.0, ()), request.issue)
+        alone = Estimate(0.0, "local", None, "one rank", 0.0, (), notes=(ONE_RANK,))
+        return with_launch(alone, request.issue)
     if name in COLLECTIVES:
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
         estimate = _messages(request, case, groups)
-    left_out = [f"not modelled: {', '.join(overrides.unmodelled)}"] if overrides.unmodelled else []
+    notes = [*remarks(request, case, estimate.algorithm)]
+    if comm.gpu == UNKNOWN_CHIP:
+        notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
     asked = request.library_version is not None
     note = constants_for(comm.version, comm.library).note if asked else ""
-    return with_launch(estimate, request.issue, (*left_out, *([note] if note else [])))
+    return with_launch(estimate, request.issue, (*notes, *([note] if note else [])))
 
 
 def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
-    choices = ranked(case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype)
+    choices = _ranked(case, size_bytes)
     best, *others = choices
     taken_us = _monotone_us(fabric, case, size_bytes)
-    limit = busiest(case.comm, case.collective, best.algorithm, size_bytes, case.share)
+    comm = case.comm_of(best.algorithm)
+    limit = _or_host_memory(
+        busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share(best.algorithm)),
+        case.features(best.algorithm, best.protocol, size_bytes),
+        case.effects_of(best.algorithm),
+    )
     alternatives = sorted(
         (Alternative(c.algorithm, c.protocol, _time_us(case, c, size_bytes)) for c in others),
         key=lambda other: other.time_us,
@@ -81,13 +95,14 @@ def _estimate(
     notes: tuple[str, ...] = (),
 ) -> Estimate:
     by_links = limit.busy_us >= 0.5 * taken_us
+    narrow = case.beyond.of(algorithm).cable if limit.name == NICS else None
     return Estimate(
         time_us=taken_us,
         algorithm=algorithm,
         protocol=protocol,
-        bottleneck=limit.name if by_links else "latency of the steps",
+        bottleneck=(narrow or limit.name) if by_links else "latency of the steps",
         busy_us=limit.busy_us if by_links else taken_us - limit.busy_us,
-        provenance=(*constants, *_effect_constants(case)),
+        provenance=(*constants, *_effect_constants(case, algorithm)),
         alternatives=alternatives,
         notes=notes,
         library_time_us=library_time_us,
@@ -95,10 +110,13 @@ def _estimate(
 
 
 def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:
-    point = features(
-        case.comm, case.collective, choice.algorithm, choice.protocol, size_bytes, share=case.share
-    )
-    return float(time_us(point, case.effects))
+    return case.time_us(choice.algorithm, choice.protocol, size_bytes)
+
+
+def _or_host_memory(links: Busiest, point: Features, effects: Effects) -> Busiest:
+    """Without peer access the copies through the host's memory often take longer than any link."""
+    copies_us = float(host_memory_us(point, effects))
+    return Busiest("memory of each host", copies_us) if copies_us > links.busy_us else links
 
 
 def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
@@ -108,9 +126,7 @@ def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
     buffer could be sent as the smaller one's padded copy. The least such curve runs through a grid of
     sizes, which has every power of two.
     """
-    curve = fabric.memo.setdefault(
-        ("nccl curve", case.collective, case.comm, case.overrides, case.dtype, case.share), {}
-    )
+    curve = fabric.memo.setdefault(("nccl curve", case), {})
     low = _grid_below(size_bytes)
     below = _envelope_us(curve, case, low)
     step = max(1, (1 << low.bit_length() - 1) // _GRID)
@@ -118,6 +134,12 @@ def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
         return below
     above = _envelope_us(curve, case, low + step)
     return below + (above - below) * (size_bytes - low) / step
+
+
+def _ranked(case: Case, size_bytes: int) -> tuple[Choice, ...]:
+    return ranked(
+        case.collective, size_bytes, case.comm, case.overrides, dtype=case.dtype, op=case.op
+    )
 
 
 def _grid_below(size_bytes: int) -> int:
@@ -136,7 +158,7 @@ def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
         size = _grid_below(size - 1) if size > 1 else 0
     most = curve.get(size, 0.0)
     for at in reversed(missing):
-        best = ranked(case.collective, at, case.comm, case.overrides, dtype=case.dtype)[0]
+        best, *_ = _ranked(case, at)
         most = max(most, _time_us(case, best, at))
         curve[at] = most
     return most
@@ -147,18 +169,26 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
     size, comm = request.size_bytes, case.comm
     limit = Busiest("NVLink" if comm.intra == "nvlink" else "PCIe", 0.0)
     notes: tuple[str, ...] = ("NCCL itself has no model for this collective",)
-    if len(groups) > 1:
+    if len(groups) > 1 and comm.nodes == 1:
         schedules = [(_schedule(case.collective, len(g.ranks), size), g) for g in groups]
         links = on_links(schedules, request.fabric, avoid=frozenset())
         wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
     else:
-        wire_us = message_wire_us(comm, case.collective, size) / case.share
-        limit = Busiest(limit.name if comm.nodes == 1 else "NICs of each host", wire_us)
-    point = message_features(comm, case.collective, size, wire_us)
+        wire_us = message_wire_us(comm, case.collective, size) / case.nic_share("direct")
+        limit = Busiest(limit.name if comm.nodes == 1 else NICS, wire_us)
+    point = case.message_features(size, wire_us)
+    limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
-        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][comm.nodes > 1],
+        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][_relayed(case)],
         point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
     )  # fmt: skip
+
+
+def _relayed(case: Case) -> bool:
+    """Whether messages to another rail go by the peer on it (PXN), which takes NVLink between them."""
+    comm, off = case.comm, case.overrides.graph.pxn_disable
+    joined = comm.ranks_per_node > 1 and comm.intra != "pcie"
+    return comm.nodes > 1 and joined and not off
 
 
 _MESSAGE_ALGORITHMS = {
@@ -167,7 +197,7 @@ _MESSAGE_ALGORITHMS = {
     "send": ("one_message", "one_message"),
     "ping_pong": ("one_message", "one_message"),
 }
-"""On one node, and on several."""
+"""Sent straight, and by PXN."""
 
 
 def _schedule(name: str, n: int, size_bytes: float) -> Schedule:
@@ -195,10 +225,10 @@ def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]
     return tuple(found)
 
 
-def _effect_constants(case: Case) -> tuple[Constant, ...]:
+def _effect_constants(case: Case, algorithm: str) -> tuple[Constant, ...]:
     """Those of the classes; the shared ones stand in constants.yaml."""
-    k, source = case.effects, shipped_effects().source
-    chip = chip_class(case.comm)
+    k, source = case.effects_of(algorithm), shipped_effects().source
+    chip = chip_class(case.comm_of(algorithm))
     found = [
         Constant(f"base ({chip})", k.base_us, "µs", source),
         Constant(f"hop by LL ({chip})", k.hop_ll_us, "µs", source),
@@ -213,6 +243,14 @@ def _effect_constants(case: Case) -> tuple[Constant, ...]:
             Constant(f"step of the network ({network})", k.network_step_us, "µs", source),
             Constant(f"share of the NICs' rate ({network})", k.network_rate, "1", source),
         ]
-    if case.share < 1:
-        found.append(Constant("share left beyond the NICs", case.share, "1", "the fabric's links"))
+    for crossing in dict.fromkeys((case.beyond.ring, case.beyond.tree)):
+        if crossing.cable is not None:
+            name = f"share of the NICs' rate that {crossing.cable} leaves"
+            found.append(Constant(name, crossing.share, "1", "the fabric's links"))
+            if crossing.worst < crossing.share:
+                name = "the same with the unluckiest of eight hashes"
+                found.append(Constant(name, crossing.worst, "1", "the fabric's links"))
+    if case.sockets.nics < 1:
+        source = "measured with NCCL_NET=Socket"
+        found.append(Constant("sockets of a rank carry", SOCKETS_GBps, "GB/s", source))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""NCCL's environment variables: what they do to the tuning, to the graph, and what is not modelled.
+"""NCCL's environment variables: what they do to the tuning and to the graph.
 
 Values are checked as strictly as their meaning allows: NCCL itself takes most nonsense for a default and
 says nothing.
@@ -13,6 +13,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl.communicator import Communicator, PathName
+from clusterlab.cost.nccl.nic_filter import NicFilter
 from clusterlab.cost.nccl.selection import Selection, parse_selection
 from clusterlab.cost.nccl.variables import (
     GRAPH_VARIABLES,
@@ -26,26 +27,42 @@ from clusterlab.cost.nccl.words import NCCL_ALGORITHMS, NCCL_PROTOCOLS
 class GraphOverrides:
     """What changes the graph that NCCL finds; None where the user says nothing.
 
-    Levels are the farthest path still used (NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL; LOC: none). ``min_channels``
-    and ``max_channels`` bound the channels of ring and tree.
+    Levels are the farthest path still used (NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL; LOC: none). ``net`` is
+    NCCL_NET in small letters (``socket``, ``ib``, a plugin's name).
     """
 
     p2p_disable: bool | None = None
     p2p_level: PathName | None = None
     shm_disable: bool | None = None
     ib_disable: bool | None = None
+    ib_hca: NicFilter | None = None
+    net: str | None = None
     gdr_level: PathName | None = None
+    gdr_c2c: bool | None = None
     cross_nic: int | None = None
     pxn_disable: bool | None = None
     mnnvl: bool | None = None
     nvls: bool | None = None
-    min_channels: int | None = None
-    max_channels: int | None = None
+
+    @property
+    def no_peer_access(self) -> bool:
+        """Whether GPUs may not touch each other's memory at all."""
+        return bool(self.p2p_disable) or self.p2p_level == "LOC"
+
+    def with_peer_access(self) -> GraphOverrides:
+        """The same on as many nodes, but GPUs reach each other as NCCL lets them."""
+        mnnvl = False if self.no_peer_access else self.mnnvl
+        return replace(self, p2p_disable=None, p2p_level=None, mnnvl=mnnvl)
+
+    def unhindered(self) -> GraphOverrides:
+        """The same without what moves the machine into another class of GPUs or network."""
+        freed = self.with_peer_access()
+        return replace(freed, ib_disable=None, net=None, gdr_level=None, gdr_c2c=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The user's variables, read. ``unmodelled`` names those whose effect a prediction leaves out."""
+    """The user's variables, read. Those whose effect a prediction leaves out are not here: ``remarks.py``."""
 
     algorithms: Selection = ()
     protocols: Selection = ()
@@ -58,12 +75,14 @@ class Overrides:
     min_ctas: int | None = None
     max_ctas: int | None = None
     nvls_channels: int | None = None
+    min_message_channels: int | None = None
+    max_message_channels: int | None = None
+    net_peer_channels: int | None = None
     threads: int | None = None
     ll128_threads: int | None = None
     net_overhead_us: float | None = None
     thresholds: tuple[int, ...] = ()
     graph: GraphOverrides = GraphOverrides()
-    unmodelled: tuple[str, ...] = ()
 
     def allows_algorithm(self, collective: str, algorithm: str) -> bool:
         """Whether NCCL_ALGO leaves ``algorithm``."""
@@ -78,6 +97,15 @@ class Overrides:
                 return protocol in chosen
         return None
 
+    @property
+    def sets_channels(self) -> bool:
+        """Whether the user has a say in how many channels a call gets."""
+        return any(getattr(self, name) != own for name, own in _OWN_CHANNELS.items())
+
+    def with_own_channels(self) -> Overrides:
+        """The same where NCCL counts its channels and threads by itself."""
+        return replace(self, **_OWN_CHANNELS)
+
     def thread_threshold(self, algorithm: str, protocol: str) -> int | None:
         """NCCL_THREAD_THRESHOLDS: bytes per thread of tree and ring by protocol, negative: default."""
         i = 3 * (algorithm == "ring") + list(NCCL_PROTOCOLS).index(protocol)
@@ -86,6 +114,14 @@ class Overrides:
 
 
 NO_OVERRIDES = Overrides()
+_OWN_CHANNELS: Mapping[str, Any] = {
+    name: getattr(NO_OVERRIDES, name)
+    for name in (
+        *("min_channels", "max_channels", "min_ctas", "max_ctas", "nvls_channels"),
+        *("min_message_channels", "max_message_channels", "net_peer_channels"),
+        *("threads", "ll128_threads", "thresholds"),
+    )
+}
 
 
 def parse_overrides(variables: Mapping[str, str]) -> Overrides:
@@ -99,19 +135,12 @@ def parse_overrides(variables: Mapping[str, str]) -> Overrides:
 def _parse(variables: tuple[tuple[str, str], ...]) -> Overrides:
     given = {name: text.strip() for name, text in variables if text.strip()}
     graph = _read(given, GRAPH_VARIABLES)
-    graph |= _channel_bounds(given)
     known: dict[str, Any] = _read(given, TUNING_VARIABLES)
     if "NCCL_ALGO" in given:
         known["algorithms"] = parse_selection("NCCL_ALGO", given["NCCL_ALGO"], NCCL_ALGORITHMS)
     if "NCCL_PROTO" in given:
         known["protocols"] = parse_selection("NCCL_PROTO", given["NCCL_PROTO"], NCCL_PROTOCOLS)
-    read = {*GRAPH_VARIABLES, *TUNING_VARIABLES, "NCCL_ALGO", "NCCL_PROTO"}
-    overrides = Overrides(
-        **known,
-        graph=GraphOverrides(**graph, nvls=known.get("nvls")),
-        unmodelled=tuple(name for name in given if name not in read),
-    )
-    return _checked(overrides)
+    return _checked(Overrides(**known, graph=GraphOverrides(**graph, nvls=known.get("nvls"))))
 
 
 def _read(
@@ -120,17 +149,6 @@ def _read(
     """Later variables of ``table`` win over earlier ones for the same field."""
     return {
         field: read(name, given[name]) for name, (field, read) in table.items() if name in given
-    }
-
-
-def _channel_bounds(given: Mapping[str, str]) -> dict[str, Any]:
-    """The tighter of channels and CTAs: for NCCL they are one thing."""
-    found = _read(given, TUNING_VARIABLES)
-    most = [found[k] for k in ("max_channels", "max_ctas") if found.get(k)]
-    least = [found[k] for k in ("min_channels", "min_ctas") if found.get(k)]
-    return {
-        "max_channels": min(most, default=None),
-        "min_channels": max(least, default=None),
     }
 
 

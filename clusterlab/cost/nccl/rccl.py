@@ -53,7 +53,8 @@ def rccl_entry(cell: Cell, setting: Setting) -> Entry | None:
 def _meshed(setting: Setting) -> bool:
     """One node of gfx94x GPUs, each joined to all others."""
     known = machine(setting.comm, setting.constants)
-    return bool(known.get("mesh")) and setting.comm.nodes == 1
+    near = setting.comm.nodes == 1 and not setting.comm.host_memory
+    return bool(known.get("mesh")) and near
 
 
 def _ll128(algorithm: str, comm: Communicator, known: Mapping[str, Any]) -> bool:

@@ -12,17 +12,22 @@ from typing import Any, get_args
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
 from clusterlab.cost.nccl.communicator import PathName
+from clusterlab.cost.nccl.nic_filter import parse_nic_filter
 
 _LEVELS = tuple(name for name in get_args(PathName) if name != "NET")
 _OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 
-# What NCCL reads that only moves logs, sockets, files and threads about: no word is lost on it.
+# What NCCL reads that moves logs, files and waiting about, but no bytes: no word is lost on it.
 _HARMLESS = re.compile(
-    r"NCCL_(DEBUG(_\w+)?|SOCKET_IFNAME|SOCKET_FAMILY|OOB_\w+|COMM_ID|HOSTID|RAS_\w+|(TOPO|GRAPH)_DUMP_\w+"
-    r"|CONF_FILE|WARN_\w+|SET_\w+|LOG_\w+|NET_PLUGIN|PROFILER_\w+|IGNORE_CPU_AFFINITY|PROXY_CPUSET"
-    r"|VERSION|ROOT|HOME|INCLUDE_DIR|LIB_DIR|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|IB_HCA|IB_TIMEOUT"
+    r"NCCL_(DEBUG(_\w+)?|SOCKET_FAMILY|OOB_\w+|COMM_ID|RAS_\w+|(TOPO|GRAPH)_DUMP_\w+"
+    r"|CONF_FILE|WARN_\w+|SET_\w+|LOG_\w+|PROFILER_\w+"
+    r"|VERSION|ROOT|HOME|INCLUDE_DIR|LIB_DIR|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|IB_TIMEOUT"
     r"|IB_RETRY_CNT|CHECK_\w+|COMM_BLOCKING)"
 )
+
+
+SELECTIONS = ("NCCL_ALGO", "NCCL_PROTO")
+"""Those with a grammar of their own (``selection.py``)."""
 
 
 def is_nccl_variable(name: str) -> bool:
@@ -87,6 +92,11 @@ def _level(variable: str, text: str) -> str:
     )
 
 
+def _net(variable: str, text: str) -> str:
+    """The name of a network in any case; NCCL's own are IB and Socket, all others plugins'."""
+    return text.lower()
+
+
 def _nanoseconds(variable: str, text: str) -> float:
     return _in(0, 10**9)(variable, text) / 1000
 
@@ -114,6 +124,9 @@ TUNING_VARIABLES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "NCCL_MIN_CTAS": ("min_ctas", _in(1, 64)),
     "NCCL_MAX_CTAS": ("max_ctas", _in(1, 64)),
     "NCCL_NVLS_NCHANNELS": ("nvls_channels", _in(1, 64)),
+    "NCCL_MIN_P2P_NCHANNELS": ("min_message_channels", _in(1, 64)),
+    "NCCL_MAX_P2P_NCHANNELS": ("max_message_channels", _in(1, 64)),
+    "NCCL_NCHANNELS_PER_NET_PEER": ("net_peer_channels", _in(1, 64)),
     "NCCL_NTHREADS": ("threads", _threads(512)),
     "NCCL_LL128_NTHREADS": ("ll128_threads", _threads(640)),
     "NCCL_NET_OVERHEAD": ("net_overhead_us", _nanoseconds),
@@ -126,7 +139,10 @@ GRAPH_VARIABLES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "NCCL_P2P_LEVEL": ("p2p_level", _level),
     "NCCL_SHM_DISABLE": ("shm_disable", _flag),
     "NCCL_IB_DISABLE": ("ib_disable", _flag),
+    "NCCL_IB_HCA": ("ib_hca", parse_nic_filter),
+    "NCCL_NET": ("net", _net),
     "NCCL_NET_GDR_LEVEL": ("gdr_level", _level),
+    "NCCL_NET_GDR_C2C": ("gdr_c2c", _flag),
     "NCCL_CROSS_NIC": ("cross_nic", _in(0, 2)),
     "NCCL_PXN_DISABLE": ("pxn_disable", _flag),
     "NCCL_MNNVL_ENABLE": ("mnnvl", _automatic),

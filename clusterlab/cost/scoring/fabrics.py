@@ -8,28 +8,14 @@ their networks look like, and no contention is modelled here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from clusterlab.cost.scoring.boards import CARDS_A_SWITCH, SOURCE, Host, board_of, both
 from clusterlab.cost.scoring.machine import Machine, SystemDescription, machine_of
 from clusterlab.cost.scoring.vocabulary import vocabulary
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric, equal_hosts
-from clusterlab.topology.parts import Device, Link, LinkClass
-
-_SOURCE = "vocabulary of published tables"
-_ACCELERATOR: frozenset[LinkClass] = frozenset({"nvlink", "xgmi"})
-_CARDS_A_SWITCH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Host:
-    """Parts of one host under local names; ``up`` are links to switches that several hosts share."""
-
-    devices: tuple[Device, ...]
-    links: tuple[Link, ...]
-    shared: tuple[Device, ...] = ()
-    up: tuple[Link, ...] = ()
+from clusterlab.topology.parts import Device, Link
 
 
 @lru_cache(maxsize=4096)
@@ -48,7 +34,7 @@ _machine = lru_cache(maxsize=4096)(machine_of)
 
 def _fabric(machine: Machine, description: SystemDescription) -> Fabric:
     names = [f"n{i}" for i in range(machine.hosts)]
-    board = _board(machine)
+    board = board_of(machine)
     devices, links = _laid_out(machine, board)
     others, other_links = _racks(machine, board, names)
     more, more_links = _rails(machine, devices, names)
@@ -67,87 +53,11 @@ def _fabric(machine: Machine, description: SystemDescription) -> Fabric:
         description=", ".join(
             [f"{machine.hosts} x {machine.gpus} {machine.build.model}", *filter(None, words)]
         ),
-        origin=_SOURCE,
+        origin=SOURCE,
     )
 
 
-def _board(machine: Machine) -> _Host:
-    """The GPUs a host uses, what joins them, and its CPUs."""
-    if machine.build.host in ("pcie", "ports"):
-        return _cards(machine)
-    design = load_fabric(machine.build.host)
-    host = design.hosts[0]
-    gpus = {d.name for d in design.on_host(host, "gpu")[: machine.gpus]}
-    kept = [
-        replace(_local(d, host), model=machine.build.model if d.kind == "gpu" else d.model)
-        for d in design.on_host(host)
-        if d.name in gpus or d.kind in ("nvswitch", "cpu")
-    ]
-    names = {f"{host}/{d.name}" for d in kept}
-    outside = {d.name for d in design.network_devices if d.kind == "nvswitch"}
-    links, up = [], []
-    for name in sorted(names):
-        for link in (*design.links_from(name), *design.links_to(name)):
-            ends = {link.src, link.dst}
-            if link.src == name and ends <= names and link.link_class != "pcie":
-                links.append(_local_link(_own_rate(link, machine), host))
-            elif ends & outside:
-                up.append(_local_link(_own_rate(link, machine), host))
-    switches = tuple(d for d in design.network_devices if d.name in outside)
-    return _Host(tuple(kept), tuple(links), switches, tuple(up))
-
-
-def _own_rate(link: Link, machine: Machine) -> Link:
-    """The design's link at the chip's own rate, where that differs."""
-    own = machine.build.accelerator_GBps
-    if own is None or link.link_class not in _ACCELERATOR:
-        return link
-    usable, wire = own
-    return replace(link, GBps=usable, wire_GBps=wire, GBps_source=_SOURCE, wire_source=_SOURCE)
-
-
-def _local(device: Device, host: str) -> Device:
-    return replace(device, name=device.name.removeprefix(f"{host}/"), host="")
-
-
-def _local_link(link: Link, host: str) -> Link:
-    return replace(
-        link, src=link.src.removeprefix(f"{host}/"), dst=link.dst.removeprefix(f"{host}/")
-    )
-
-
-def _cards(machine: Machine) -> _Host:
-    """PCIe cards: two sockets above four of them, bridged in pairs where the table says so."""
-    sockets = 2 if machine.build.host == "pcie" and machine.gpus > _CARDS_A_SWITCH else 1
-    gpus = [
-        Device(
-            f"gpu{i}", "gpu", host="", model=machine.build.model, numa=i * sockets // machine.gpus
-        )
-        for i in range(machine.gpus)
-    ]
-    cpus = [Device(f"cpu{i}", "cpu", host="", numa=i) for i in range(sockets)]
-    links: list[Link] = []
-    if sockets == 2:
-        links += _both(Link("cpu0", "cpu1", "upi", None))
-    bridge = machine.build.bridge
-    if machine.pairs and bridge is not None:
-        for i in range(0, machine.gpus - 1, 2):
-            links += _both(
-                Link(
-                    f"gpu{i}",
-                    f"gpu{i + 1}",
-                    "nvlink",
-                    bridge.GBps,
-                    multiplicity=bridge.links,
-                    wire_GBps=bridge.wire_GBps,
-                    GBps_source=_SOURCE,
-                    wire_source=_SOURCE,
-                )
-            )
-    return _Host((*gpus, *cpus), tuple(links))
-
-
-def _laid_out(machine: Machine, board: _Host) -> tuple[list[Device], list[Link]]:
+def _laid_out(machine: Machine, board: Host) -> tuple[list[Device], list[Link]]:
     """The whole host: the board, and a PCIe tree with the NICs."""
     devices, links = list(board.devices), list(board.links)
     gpus = [d for d in devices if d.kind == "gpu"]
@@ -169,16 +79,16 @@ def _laid_out(machine: Machine, board: _Host) -> tuple[list[Device], list[Link]]
         devices.append(Device(f"pcie{s}", "pcie_switch", host="", numa=numa))
         _to_cpu(machine, devices, links, f"pcie{s}", root=f"root{s}", numa=numa)
     for i, gpu in enumerate(gpus):
-        links += _both(_pcie(machine, gpu.name, f"pcie{i * switches // len(gpus)}"))
+        links += both(_pcie(machine, gpu.name, f"pcie{i * switches // len(gpus)}"))
     for j, nic in enumerate(nics):
-        links += _both(_pcie(machine, nic.name, f"pcie{j * switches // len(nics)}"))
+        links += both(_pcie(machine, nic.name, f"pcie{j * switches // len(nics)}"))
     return _with_rails(devices, machine), links
 
 
 def _switches(machine: Machine, gpus: int) -> int:
     """PCIe switches of a host: one for each GPU or NIC that it has to itself, else for two or four GPUs."""
     if machine.build.host == "pcie" and 2 * machine.nics < gpus:
-        return -(-gpus // _CARDS_A_SWITCH)
+        return -(-gpus // CARDS_A_SWITCH)
     if machine.nics >= gpus or machine.nics == 0:
         return gpus
     return max(machine.nics, -(-gpus // 2))
@@ -232,7 +142,7 @@ def _to_cpu(
     cpus = [d for d in devices if d.kind == "cpu"]
     cpu = next((c for c in cpus if c.numa == numa), cpus[0])
     devices.append(Device(root, "host_bridge", host="", numa=cpu.numa))
-    links += [*_both(_pcie(machine, name, root)), *_both(_pcie(machine, root, cpu.name))]
+    links += [*both(_pcie(machine, name, root)), *both(_pcie(machine, root, cpu.name))]
 
 
 def _pcie(machine: Machine, src: str, dst: str) -> Link:
@@ -248,7 +158,7 @@ def _pcie(machine: Machine, src: str, dst: str) -> Link:
     )
 
 
-def _racks(machine: Machine, board: _Host, names: Sequence[str]) -> tuple[list[Device], list[Link]]:
+def _racks(machine: Machine, board: Host, names: Sequence[str]) -> tuple[list[Device], list[Link]]:
     """NVSwitches that stand outside the hosts, one set for each rack; the hosts spread evenly.
 
     Hosts of such a design that no rack joins keep them to themselves.
@@ -278,7 +188,7 @@ def _rails(
     if len(names) < 2 or machine.nics == 0:
         return [], []
     nics = [d for d in devices if d.kind == "nic"]
-    cards = machine.build.host in ("pcie", "ports")
+    cards = machine.build.cards
     leaf_of = {d.name: "leaf0" if cards else f"leaf{d.rail}" for d in nics}
     rail_of = {leaf_of[d.name]: None if cards else d.rail for d in nics}
     leaves = [Device(name, "leaf", rail=rail) for name, rail in rail_of.items()]
@@ -297,13 +207,9 @@ def _rails(
         link
         for host in names
         for d in nics
-        for link in _both(
+        for link in both(
             replace(
                 cable, src=f"{host}/{d.name}", dst=leaf_of[d.name], rail=rail_of[leaf_of[d.name]]
             )
         )
     ]
-
-
-def _both(link: Link) -> tuple[Link, Link]:
-    return link, replace(link, src=link.dst, dst=link.src)

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.scoring.gpus import Gpu, read_gpu
+from clusterlab.cost.scoring.links import Intra, read_intra
 from clusterlab.cost.scoring.measured import MeasuredPoint
+from clusterlab.cost.scoring.networks import Inter
+from clusterlab.cost.scoring.nics import inter_of, nics_of
 from clusterlab.cost.scoring.vocabulary import Build, Chip, Form, Transport, vocabulary
-from clusterlab.cost.scoring.words import Gpu, Inter, Intra, read_gpu, read_inter, read_intra
+from clusterlab.cost.scoring.words import names_of
 from clusterlab.topology.design.load import outline
 
 MAX_HOSTS = 16_384
@@ -70,32 +74,23 @@ def description_of(point: MeasuredPoint) -> SystemDescription:
 
 def machine_of(description: SystemDescription) -> Machine:
     """What ``description`` means. Raises UsageError naming the word that is not understood."""
-    words = vocabulary()
-    intra = read_intra(description.intra_fabric)
-    inter = read_inter(description.inter_fabric)
+    intra = _intra(description)
+    inter = inter_of(description.inter_fabric, description.n_nodes)
     assumed: list[str] = []
     gpu = read_gpu(description.gpu, description.system)
-    chip = words.chips[_chip(gpu, intra, description, assumed)]
-    build = chip.forms[_form(chip, gpu, intra)]
-    if intra.kind == "pcie" and build.host not in ("pcie", "ports"):
-        build = Build(host="pcie", model=build.model, pcie=build.pcie)
+    chip = vocabulary().chips[_chip(gpu, intra, description, assumed)]
+    build = _build(chip, gpu, intra, description, assumed)
     hosts, gpus, racks = _size(description, build, intra, inter)
-    transport, nics, rate = _network(chip, inter, gpus, assumed)
-    if (racks or hosts) > 1 and inter.nothing:
+    units = racks or hosts
+    if units > 1 and inter.nothing:
         raise UsageError(
-            f"no network between {racks or hosts} {'racks' if racks else 'nodes'}",
+            f"no network between {units} {'racks' if racks else 'nodes'}",
             where="inter_fabric",
             expected="count x rate and kind, as in 8x400G IB NDR",
         )
-    if inter.nothing:
-        nics = 0
-    settings = dict(intra.settings)
-    pairs = build.bridge is not None and (build.paired or intra.kind == "pairs" or gpu.pairs)
-    cards = build.host in ("pcie", "ports")
-    if intra.peers is False or (cards and not chip.peers and not intra.peers and gpus > 1):
-        settings.setdefault("NCCL_P2P_DISABLE", "1")
-    elif intra.peers and cards:
-        settings.setdefault("NCCL_P2P_LEVEL", "SYS")  # the words say that peers reach each other
+    pairs = _bridged(build, gpu, intra)
+    alone = inter.nothing or (inter.unsaid and units == 1)
+    nics = nics_of(inter, chip, build, gpus, alone=alone)
     return Machine(
         chip=chip,
         build=build,
@@ -104,30 +99,65 @@ def machine_of(description: SystemDescription) -> Machine:
         racks=racks,
         pairs=pairs,
         pcie=_pcie_generation(build, intra),
-        nics=nics,
-        nic_Gbps=rate,
-        transport=transport,
-        settings=settings,
-        assumed=tuple(assumed),
+        nics=nics.count,
+        nic_Gbps=nics.Gbps,
+        transport=nics.transport,
+        settings=_settings(chip, build, intra, gpus, pairs=pairs),
+        assumed=(*assumed, *nics.assumed),
         unknown=(*intra.unknown, *inter.unknown),
     )
 
 
+def _intra(description: SystemDescription) -> Intra:
+    """What the cell says; of a single GPU any word will do, as it is joined to none."""
+    try:
+        return read_intra(description.intra_fabric)
+    except UsageError:
+        if description.gpus_per_node != 1:
+            raise
+        return Intra("unsaid", unknown=tuple(names_of(description.intra_fabric.lower())))
+
+
+def _settings(chip: Chip, build: Build, intra: Intra, gpus: int, *, pairs: bool) -> dict[str, str]:
+    """NCCL variables that the words, or the cards, imply."""
+    settings = dict(intra.settings)
+    if intra.peers is False:
+        settings.setdefault("NCCL_P2P_DISABLE", "1")
+    elif build.cards and not chip.peers and not intra.peers and gpus > 1:
+        if pairs:  # GeForce cards are peers over their bridge alone
+            settings.setdefault("NCCL_P2P_LEVEL", "NVL")
+        else:
+            settings.setdefault("NCCL_P2P_DISABLE", "1")
+    elif intra.peers and build.cards:
+        settings.setdefault("NCCL_P2P_LEVEL", "SYS")  # the words say that peers reach each other
+    return settings
+
+
 def _chip(gpu: Gpu, intra: Intra, description: SystemDescription, assumed: list[str]) -> str:
-    """The chip a table names; else the one its NVLink or xGMI belongs to; else what such nodes have."""
-    if gpu.chip is not None:
-        return gpu.chip
+    """The chip a table names. Where it names none: the one its NVLink or xGMI belongs to, else what such
+    nodes have. A GPU that is named and not known is no other.
+    """
     words = vocabulary()
-    named = f"{intra.kind}{intra.generation}" if intra.generation else intra.kind
-    family = "nvlink" if intra.kind in ("mesh", "pairs", "rack") else intra.kind
-    for key in (named, f"{family}{intra.generation}", intra.kind):
-        if key in words.chip_of_link:
-            assumed.append(f"{words.chip_of_link[key]} by its {key}")
-            return words.chip_of_link[key]
-    said = description.gpu or description.system
-    if description.gpus_per_node == 1 and (not description.gpu or "unknown" in said.lower()):
-        assumed.append(f"{words.chip_unsaid}: no GPU named")
-        return words.chip_unsaid
+    if gpu.chip is not None:
+        if intra.kind == "rack" and gpu.chip in words.chip_of_rack:
+            assumed.append(f"{words.chip_of_rack[gpu.chip]} by its rack")
+            return words.chip_of_rack[gpu.chip]
+        if gpu.stands_for is not None:
+            assumed.append(f"links of {gpu.chip} for {gpu.stands_for}")
+        if gpu.others:
+            assumed.append(f"{gpu.chip} of {', '.join((gpu.chip, *gpu.others))}")
+        return gpu.chip
+    if gpu.names is None:
+        named = f"{intra.kind}{intra.generation}" if intra.generation else intra.kind
+        family = "nvlink" if intra.kind in ("mesh", "pairs", "rack") else intra.kind
+        for key in (named, f"{family}{intra.generation}", intra.kind):
+            if key in words.chip_of_link:
+                assumed.append(f"{words.chip_of_link[key]} by its {key}")
+                return words.chip_of_link[key]
+        if description.gpus_per_node == 1:
+            assumed.append(f"{words.chip_unsaid}: no GPU named")
+            return words.chip_unsaid
+    said = gpu.names or description.gpu or description.system
     raise UsageError(
         f"no known GPU in {said!r}",
         where="gpu" if description.gpu else "system",
@@ -136,16 +166,67 @@ def _chip(gpu: Gpu, intra: Intra, description: SystemDescription, assumed: list[
     )
 
 
-def _form(chip: Chip, gpu: Gpu, intra: Intra) -> Form:
-    """How the chip is built: as its cell says, as the links between GPUs imply, else as usual."""
+def _build(
+    chip: Chip, gpu: Gpu, intra: Intra, description: SystemDescription, assumed: list[str]
+) -> Build:
+    """How the chip is built: as the links between GPUs imply, as its cell says, else as usual."""
+    said = gpu.form
+    if said in ("pcie", "nvl") and said not in chip.forms:
+        raise UsageError(
+            f"no {chip.name} is known as {said}",
+            where="gpu" if description.gpu else "system",
+            expected=f"{chip.name} as {' or '.join(chip.forms)}",
+            fix="name a fabric with --fabric",
+        )
+    build = chip.forms[_form(chip, gpu, intra, description)]
+    _check_links(chip, build, intra)
+    if said == "pcie" and not build.cards and intra.kind != "pcie":
+        assumed.append(f"a board by its {intra.kind}, although the GPU is said to be pcie")
+    several = (description.gpus_per_node or description.n_ranks) > 1
+    if intra.kind == "none" and several and not build.cards:
+        assumed.append(f"the links of {build.model}, although intra_fabric says none")
+    if intra.kind == "pcie" and not build.cards:
+        return Build(host="pcie", model=build.model, pcie=build.pcie)
+    return build
+
+
+def _form(chip: Chip, gpu: Gpu, intra: Intra, description: SystemDescription) -> Form:
     wanted: list[Form | None] = [gpu.form]
-    if intra.kind in ("nvswitch", "mesh", "rack"):
-        wanted.insert(0, "sxm")
+    if intra.kind == "mesh":
+        gpus = description.gpus_per_node or description.n_ranks
+        mesh = chip.forms.get("mesh")
+        fits = mesh is not None and gpus <= (mesh.gpus or 0)
+        wanted = ["mesh" if fits else "sxm", *wanted]
+    elif intra.kind == "nvswitch":
+        wanted = ["switch", "sxm", *wanted]
+    elif intra.kind == "rack":
+        wanted = ["sxm", *wanted]
     elif intra.kind == "pairs":
         wanted += ["nvl", "pcie"]
     elif intra.kind == "pcie":
         wanted += ["pcie"]
     return next((f for f in wanted if f in chip.forms), next(iter(chip.forms)))  # type: ignore[misc]
+
+
+def _check_links(chip: Chip, build: Build, intra: Intra) -> None:
+    """Raise UsageError for links that this GPU has not."""
+    ours = "xgmi" if chip.vendor == "amd" else "nvlink"
+    boards = ours == "nvlink" and not build.cards
+    bridges = boards or (ours == "nvlink" and build.bridge is not None)
+    has = {"nvswitch": boards, "rack": boards, "mesh": boards, "pairs": bridges, "nvlink": bridges}
+    if not has.get(intra.kind, intra.kind != "xgmi" or ours == "xgmi"):
+        raise UsageError(
+            f"{build.model} has no {intra.kind}",
+            where="intra_fabric",
+            expected="links that this GPU has",
+            fix="correct gpu or intra_fabric, or name a fabric with --fabric",
+        )
+
+
+def _bridged(build: Build, gpu: Gpu, intra: Intra) -> bool:
+    """Whether cards are joined two and two."""
+    said = intra.kind in ("pairs", "nvlink") or gpu.pairs
+    return build.bridge is not None and (build.paired or said)
 
 
 def _pcie_generation(build: Build, intra: Intra) -> int:
@@ -175,7 +256,8 @@ def _size(
         raise UsageError(
             f"{gpus} GPUs of {build.model} per node",
             where="gpus_per_node",
-            expected=f"at most the {board} of {build.host}",
+            expected=f"at most {board}",
+            fix="name a fabric with --fabric",
         )
     if nodes > MAX_HOSTS or gpus > MAX_HOSTS:
         raise UsageError(
@@ -187,7 +269,7 @@ def _size(
             where="n_ranks",
             expected="at most one a GPU",
         )
-    joined = intra.kind == "rack" or inter.rack or nodes == 1 or inter.nothing
+    joined = intra.kind == "rack" or inter.rack or nodes == 1 or inter.nothing or inter.unsaid
     if not rack_hosts or not joined:
         return nodes, gpus, 0
     per_rack = min(rack_hosts, (intra.rack_gpus or rack_hosts * board) // board)
@@ -196,37 +278,11 @@ def _size(
 
 def _board(build: Build) -> tuple[int, int]:
     """GPUs of a host of the build's design (0: any number), and hosts of its rack (0: no rack)."""
-    if build.host in ("pcie", "ports"):
+    if build.cards:
         return 0, 0
+    if build.host == "mesh":
+        return build.gpus or 0, 0
     design = outline(build.host)
     gpus = sum(d.kind == "gpu" for d in design.host_devices)
     spans = any(d.kind == "nvswitch" for d in design.network_devices)
     return gpus, len(design.hosts) if spans else 0
-
-
-def _network(
-    chip: Chip, inter: Inter, gpus: int, assumed: list[str]
-) -> tuple[Transport, int, float]:
-    """What the NICs of a host speak, how many they are, Gb/s of one."""
-    words = vocabulary()
-    vendor = "amd" if chip.name.startswith("mi") else "other"
-    name = inter.transport
-    if name is None:
-        name = words.transport_unsaid[vendor]
-        if not inter.nothing:
-            assumed.append(f"transport {name}")
-    count = inter.count
-    if count is not None and inter.per_gpu:
-        count *= gpus
-    if count is None:
-        count = 1 if name == "tcp" else gpus
-        if not inter.nothing:
-            assumed.append(f"{count} NIC{'s' if count > 1 else ''} a node")
-    rate = inter.Gbps
-    if rate is None and inter.total_Gbps is not None:
-        rate = inter.total_Gbps / count
-    if rate is None:
-        rate = chip.nic_Gbps
-        if not inter.nothing:
-            assumed.append(f"NICs of {rate:g} Gb/s")
-    return words.transport(name), count, rate

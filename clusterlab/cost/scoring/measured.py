@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import BinaryIO
 
 from clusterlab.core.collectives import busbw_factor, collective
 from clusterlab.core.errors import UsageError
+from clusterlab.formats.measured.plausible import doubt
 from clusterlab.formats.measured_csv import CsvRow, parse_measured
 
 MAX_FILE_BYTES = 256 << 20
 _HEALTHY = "healthy"
+_TELLING_GBps = 1.0
+_SAME = 1.1
+"""Time and busbw of published tables agree to 0.5 % from 1 GB/s on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ class Measured:
     """What a file holds: its points, and the rows that are none, each kind counted.
 
     ``unhealthy``: rows of tables whose ``health`` is not "healthy". ``no_time``: rows without a time or
-    a bandwidth above 0, or of size 0 (nccl-tests prints such).
+    a bandwidth, or of size 0 (nccl-tests prints such). ``unusable``: lines whose figures no measurement
+    gives, and which. ``disagree``: lines that count although their busbw is not size over time.
     """
 
     file: str
@@ -68,6 +74,8 @@ class Measured:
     rows: int
     unhealthy: int
     no_time: int
+    unusable: tuple[tuple[int, str], ...] = ()
+    disagree: tuple[int, ...] = ()
 
 
 def load_measured(path: Path | str) -> list[MeasuredPoint]:
@@ -78,18 +86,26 @@ def load_measured(path: Path | str) -> list[MeasuredPoint]:
 def read_measured(path: Path) -> Measured:
     """As ``load_measured``, with what was left out."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError("too large", where=str(path), expected=f"at most {MAX_FILE_BYTES} B")
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            return measured_in(stream, file=str(path))
     except OSError as error:
         raise UsageError(
             f"cannot be read: {error.strerror}", where=str(path), expected="a CSV file"
         ) from None
+
+
+def measured_in(stream: BinaryIO, *, file: str) -> Measured:
+    """What ``stream``, called ``file``, holds. Raises UsageError naming file, line and column."""
+    data = stream.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError("too large", where=file, expected=f"at most {MAX_FILE_BYTES} B")
+    try:
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise UsageError(
-            "not UTF-8 text", where=str(path), expected="a CSV file", fix="save it as UTF-8"
+            "not UTF-8 text", where=file, expected="a CSV file", fix="save it as UTF-8"
         ) from None
-    return measured_points(parse_measured(text, file=str(path)), file=str(path))
+    return measured_points(parse_measured(text, file=file), file=file)
 
 
 def measured_points(rows: Sequence[CsvRow], *, file: str) -> Measured:
@@ -98,31 +114,64 @@ def measured_points(rows: Sequence[CsvRow], *, file: str) -> Measured:
     counted = [row for row in rows if not judged or row.health in (None, _HEALTHY)]
     repeats: defaultdict[MeasuredPoint, list[tuple[float, int]]] = defaultdict(list)
     no_time = 0
+    unusable, disagree = [], []
     for row in counted:
-        time_us = _time_us(row)
+        factor = _factor(row)
+        time_us = _time_us(row, factor)
         if time_us is None:
             no_time += 1
-        else:
-            repeats[_point(row)].append((time_us, row.line))
+            continue
+        why = _doubt(row, time_us, factor)
+        if why is not None:
+            unusable.append((row.line, why))
+            continue
+        if _disagrees(row, time_us, factor):
+            disagree.append(row.line)
+        repeats[_point(row)].append((time_us, row.line))
     points = tuple(_median(key, found) for key, found in repeats.items())
-    return Measured(file, points, len(rows), len(rows) - len(counted), no_time)
+    unhealthy = len(rows) - len(counted)
+    return Measured(file, points, len(rows), unhealthy, no_time, tuple(unusable), tuple(disagree))
 
 
-def _time_us(row: CsvRow) -> float | None:
+def _factor(row: CsvRow) -> float:
+    """busbw over algbw of a row's collective and ranks; 0 where it is not known."""
+    try:
+        return busbw_factor(row.collective, row.n_ranks)
+    except UsageError:
+        return 0.0
+
+
+def _time_us(row: CsvRow, factor: float) -> float | None:
     """A row's time; from its bandwidth where a table keeps that alone. None where it has neither."""
     if row.size_bytes == 0:
         return None
-    if row.time_us:
+    if row.time_us is not None:
         return row.time_us
-    try:
-        factor = busbw_factor(row.collective, row.n_ranks)
-    except UsageError:
-        factor = 0.0
     if row.busbw_GBps and factor:
         return row.size_bytes * factor / (row.busbw_GBps * 1e3)
     if row.algbw_GBps:
         return row.size_bytes / (row.algbw_GBps * 1e3)
     return None
+
+
+def _doubt(row: CsvRow, time_us: float, factor: float) -> str | None:
+    """Why a row's figures, or its size over its time, are of no measurement."""
+    moves = row.n_ranks > 1
+    why = doubt(time_us, row.busbw_GBps, row.algbw_GBps, moves=moves)
+    if why is None and moves:
+        busbw = row.size_bytes * factor / (time_us * 1e3)
+        why = doubt(time_us, busbw)
+        return f"{row.size_bytes} B in {time_us:g} µs" if why is not None else None
+    return why
+
+
+def _disagrees(row: CsvRow, time_us: float, factor: float) -> bool:
+    """Whether time and busbw are of different measurements; small figures are rounded too much to tell."""
+    said = row.busbw_GBps or 0.0
+    if said < _TELLING_GBps or not factor:
+        return False
+    share = row.size_bytes * factor / (time_us * 1e3) / said
+    return not 1 / _SAME < share < _SAME
 
 
 def _point(row: CsvRow) -> MeasuredPoint:

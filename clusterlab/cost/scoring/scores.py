@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.scoring.scored import ScoredPoint, by_table
 
@@ -101,11 +102,21 @@ def grouped(
 
 
 def check_by(text: str) -> tuple[str, ...]:
-    """The columns named in ``--by``, commas between. Raises UsageError for another word."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    for name in names:
+    """The columns named in ``--by``, commas between. Raises UsageError for another word, none, one twice."""
+    names = tuple(part.strip() for part in text.split(","))
+    for at, name in enumerate(names):
+        if not name:
+            raise UsageError(
+                f"no column in {text!r}" if not text.strip(", ") else f"an empty name in {text!r}",
+                where="--by",
+                expected="columns with commas between, of " + ", ".join(_BY),
+            )
         if name not in _BY:
             raise unknown("column", name, _BY, where="--by")
+        if name in names[:at]:
+            raise UsageError(
+                f"column {name!r} twice in {text!r}", where="--by", expected="each name once"
+            )
     return names
 
 

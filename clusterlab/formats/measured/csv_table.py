@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
@@ -70,13 +71,21 @@ def to_csv(
 
 
 def name_tables(rows: Iterable[MeasuredRow], *, prefix: str | None) -> dict[tuple[str, int], str]:
-    """A name for each (source, table): ``prefix`` or the file's stem, numbered where there are several."""
+    """A name of its own for each (source, table): ``prefix`` or the file's stem, numbered where there are
+    several (``run-1``, unless a file is called that).
+    """
     keys = list(dict.fromkeys((row.source, row.table) for row in rows))
     stems = [prefix or PurePath(source).stem or "stdin" for source, _ in keys]
+    several = Counter(stems)
+    taken = {stem for stem, count in several.items() if count == 1}
+    at: Counter[str] = Counter()
     names: dict[tuple[str, int], str] = {}
     for key, stem in zip(keys, stems, strict=True):
-        at = sum(1 for other in names if stems[keys.index(other)] == stem) + 1
-        names[key] = f"{stem}-{at}" if stems.count(stem) > 1 else stem
+        names[key] = stem
+        while several[stem] > 1 and (names[key] == stem or names[key] in taken):
+            at[stem] += 1
+            names[key] = f"{stem}-{at[stem]}"
+        taken.add(names[key])
     return names
 
 

@@ -11,6 +11,7 @@ from clusterlab.core.measured import MeasuredRow
 from clusterlab.formats.measured.file import MeasuredFile
 from clusterlab.formats.measured.rows import measured_rows
 from clusterlab.formats.measured.table import Table, TableBuilder
+from clusterlab.formats.measured.table_findings import none_measured
 from clusterlab.formats.nccl_tests import NcclTestsRow, RowReader
 from clusterlab.formats.nccl_tests_lines import Options, Program, TestRank, Version, read_line
 from clusterlab.formats.nccl_tuning import PROTOCOLS, TuningReader, algorithm_name
@@ -102,7 +103,7 @@ def read_log(lines: Iterable[str], *, file: str) -> MeasuredFile:
         rows.extend(more)
         findings.extend(wrong)
     if not rows and not log.tuning.entries and not log.tuning.choices:
-        raise _nothing(log, file)
+        raise none_measured(file, findings) or _nothing(log, file)
     return MeasuredFile(
         file,
         "nccl_tests" if rows else "nccl_tuning",
@@ -123,12 +124,15 @@ def _force(table: Table, variable: str, word: str) -> None:
 
 def _line_findings(log: _Log, file: str) -> list[Finding]:
     found = []
-    if log.reader.broken:
+    if broken := log.reader.broken:
         found.append(
             Finding(
                 "rows_broken",
                 Severity.WARNING,
-                (f"{file}: {log.reader.broken} rows begin and have no whole set of figures",),
+                (
+                    f"{file}: {len(broken)} rows begin and have no whole set of figures, the first in "
+                    f"line {broken[0]}",
+                ),
                 "send NCCL's lines elsewhere: NCCL_DEBUG_FILE=nccl.%h.%p.log",
             )
         )

@@ -17,6 +17,7 @@ from clusterlab.formats.measured.evidence import (
     possible_collectives,
     ratio,
 )
+from clusterlab.formats.measured.plausible import doubt
 from clusterlab.formats.measured.table import Table
 from clusterlab.formats.nccl_tests import NcclTestsRow, Timing
 
@@ -39,23 +40,34 @@ def measured_rows(
 ) -> tuple[list[MeasuredRow], list[Finding]]:
     """The rows of ``table``, each half one row, and its findings.
 
-    ``exact``: the figures are not rounded (JSON).
+    A half whose figures no measurement gives is none. ``exact``: they are not rounded (JSON).
     """
-    timings = [half for row in table.rows for half in (row.out_of_place, row.in_place) if half]
-    between = common_ratio(timings, exact=exact)
-    setting = _setting(table, between)
-    rows = [
-        _row(
-            row, half, in_place=in_place, table=table, setting=setting, source=source, number=number
-        )
+    halves = [
+        (row, half, in_place)
         for row in table.rows
         for half, in_place in ((row.out_of_place, False), (row.in_place, True))
         if half is not None
     ]
-    odd = [row.line for row in table.rows for half in (row.out_of_place, row.in_place)
-           if half is not None and not _fits(half, setting, exact)]  # fmt: skip
+    sound = (
+        half
+        for row, half, _ in halves
+        if doubt(half.time_us, half.busbw_GBps, half.algbw_GBps) is None
+    )
+    between = common_ratio(sound, exact=exact)
+    setting = _setting(table, between)
+    doubts = {(row.line, in_place): _doubt(row, half, setting) for row, half, in_place in halves}
+    kept = [one for one in halves if doubts[one[0].line, one[2]] is None]
+    rows = [
+        _row(
+            row, half, in_place=in_place, table=table, setting=setting, source=source, number=number
+        )
+        for row, half, in_place in kept
+    ]
+    odd = [row.line for row, half, _ in kept if not _fits(half, setting, exact)]
+    unusable = dict.fromkeys((line, why) for (line, _), why in doubts.items() if why is not None)
     where = f"{source}, table {number}"
     findings = [
+        found.rows_unusable(where, list(unusable), "result" if exact else "line"),
         found.wrong_values(where, table, rows),
         found.truncated(where, table),
         found.separate_processes(where, table),
@@ -134,6 +146,11 @@ def _ranks_proved(table: Table, between: Ratio, name: str | None) -> tuple[int |
     if len(possible) == 1 and between.low <= between.high:
         return possible[0], "busbw/algbw"
     return None, None
+
+
+def _doubt(row: NcclTestsRow, half: Timing, setting: Setting) -> str | None:
+    moves = row.size_bytes > 0 and setting.world_size != 1
+    return doubt(half.time_us, half.busbw_GBps, half.algbw_GBps, moves=moves)
 
 
 def _fits(timing: Timing, setting: Setting, exact: bool) -> bool:

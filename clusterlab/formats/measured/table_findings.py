@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.core.collectives import busbw_factor
+from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.measured import MeasuredRow
 from clusterlab.core.sizes import human_size
+from clusterlab.formats.measured.plausible import LIMITS, named
 from clusterlab.formats.measured.table import Table
 
 _SHOWN = 4
@@ -27,6 +29,30 @@ def wrong_values(where: str, table: Table, rows: Sequence[MeasuredRow]) -> Findi
         Severity.ERROR,
         tuple(evidence),
         "do not use these figures; find the fault (GPU memory, NIC, driver) and measure again",
+    )
+
+
+def rows_unusable(
+    where: str, doubts: Sequence[tuple[int, str]], what: str = "line"
+) -> Finding | None:
+    """Figures that were not measured: such rows are left out."""
+    if not doubts:
+        return None
+    return Finding(
+        "rows_unusable",
+        Severity.WARNING,
+        (f"{where}: {len(doubts)} left out, {named(doubts, what)}",),
+        f"see what wrote them; a row has {LIMITS}",
+    )
+
+
+def none_measured(where: str, findings: Sequence[Finding]) -> UsageError | None:
+    """The error for a file whose rows are all unusable; None where something else is missing."""
+    evidence = [line for one in findings if one.code == "rows_unusable" for line in one.evidence]
+    if not evidence:
+        return None
+    return UsageError(
+        "no row was measured", where=where, expected=f"rows with {LIMITS}", fix="; ".join(evidence)
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.design.parts import LinkKind
-from clusterlab.topology.parts import Device, DeviceKind, Link, Role
+from clusterlab.topology.parts import Device, DeviceKind, Link, Role, between
 
 Tier = DeviceKind
 
@@ -212,24 +212,21 @@ def _cable(
 ) -> tuple[Link, Link]:
     """Both directions. The rail is the leaf's, or the upper switch's where it has one."""
     rail = high.rail if lower is None or high.rail is not None else lower.rail
-
-    def one_way(src: str, dst: str) -> Link:
-        return Link(
-            src=src,
-            dst=dst,
-            link_class=kind.link_class,
-            GBps=kind.GBps,
-            latency_us=kind.latency_us,
-            multiplicity=parallel,
-            wire_GBps=kind.wire_GBps,
-            rail=rail,
-            plane=high.plane,
-            GBps_source=kind.GBps_source,
-            latency_source=kind.latency_source,
-            wire_source=kind.wire_source,
-        )
-
-    return one_way(low, high.name), one_way(high.name, low)
+    up = Link(
+        src=low,
+        dst=high.name,
+        link_class=kind.link_class,
+        GBps=kind.GBps,
+        latency_us=kind.latency_us,
+        multiplicity=parallel,
+        wire_GBps=kind.wire_GBps,
+        rail=rail,
+        plane=high.plane,
+        GBps_source=kind.GBps_source,
+        latency_source=kind.latency_source,
+        wire_source=kind.wire_source,
+    )
+    return up, between(up, up.dst, up.src)
 
 
 def _within_ports(devices: Sequence[Device], links: Sequence[Link], where: str) -> None:

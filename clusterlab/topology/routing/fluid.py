@@ -7,13 +7,13 @@ striping over NVSwitches and adaptive routing do).
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import END_POINTS, Link
+from clusterlab.topology.parts import Link
+from clusterlab.topology.routing.nearest import nearest_paths
 
 _DISTANCE: dict[str, int] = {
     "memory": 1,
@@ -66,76 +66,29 @@ def _route(fabric: Fabric, src: str, dst: str, avoid: frozenset[str]) -> tuple[C
     fabric.device(dst)
     if src == dst:
         return tuple(Crossing(link, 1.0) for link in fabric.links_from(src) if link.dst == src)
-    nearest = _distances(fabric, src, avoid)
-    if dst not in nearest:
+    length = {name: far for name, far in _DISTANCE.items() if name not in avoid}
+    found = nearest_paths(
+        fabric,
+        src,
+        dst,
+        lambda link: (
+            length.get(link.link_class) if link.health > 0 and link.src != link.dst else None
+        ),
+    )
+    if found is None:
         raise UsageError(
             f"no path from {src} to {dst}",
             where=f"fabric {fabric.name}",
             expected="links that are up between all ranks",
         )
-    ahead = _towards(fabric, nearest, dst, avoid)
-    return _spread(nearest, ahead, src)
+    return _spread(found.ahead, src)
 
 
-def _usable(link: Link, avoid: frozenset[str]) -> bool:
-    return link.health > 0 and link.link_class not in avoid and link.src != link.dst
-
-
-def _distances(fabric: Fabric, src: str, avoid: frozenset[str]) -> dict[str, int]:
-    """Dijkstra from ``src``; GPUs and externals end paths, they forward nothing."""
-    key = ("distances", src, avoid)
-    known = fabric.memo.get(key)
-    if known is not None:
-        distances: dict[str, int] = known
-        return distances
-    nearest = {src: 0}
-    queue = [(0, src)]
-    while queue:
-        far, name = heapq.heappop(queue)
-        if far > nearest[name] or (name != src and fabric.device(name).kind in END_POINTS):
-            continue
-        for link in fabric.links_from(name):
-            there = far + _DISTANCE[link.link_class]
-            if _usable(link, avoid) and there < nearest.get(link.dst, there + 1):
-                nearest[link.dst] = there
-                heapq.heappush(queue, (there, link.dst))
-    fabric.memo[key] = nearest
-    return nearest
-
-
-def _towards(
-    fabric: Fabric, nearest: dict[str, int], dst: str, avoid: frozenset[str]
-) -> dict[str, list[Link]]:
-    """For each device on a nearest path to ``dst``, the links that go on."""
-    ahead: dict[str, list[Link]] = {}
-    reached = {dst}
-    queue = [dst]
-    while queue:
-        name = queue.pop()
-        for link in fabric.links_to(name):
-            before = nearest.get(link.src)
-            if (
-                before is None
-                or not _usable(link, avoid)
-                or before + _DISTANCE[link.link_class] != nearest[name]
-                or (before > 0 and fabric.device(link.src).kind in END_POINTS)
-            ):
-                continue
-            ahead.setdefault(link.src, []).append(link)
-            if link.src not in reached:
-                reached.add(link.src)
-                queue.append(link.src)
-    return ahead
-
-
-def _spread(
-    nearest: dict[str, int], ahead: dict[str, list[Link]], src: str
-) -> tuple[Crossing, ...]:
+def _spread(ahead: Mapping[str, list[Link]], src: str) -> tuple[Crossing, ...]:
     """Shares from ``src`` on: at each device in proportion to the capacity that goes on."""
     arriving = {src: 1.0}
     crossings = []
-    for name in sorted(ahead, key=lambda n: nearest[n]):
-        links = ahead[name]
+    for name, links in ahead.items():
         known = [link.capacity_GBps for link in links]
         weights = [1.0 if None in known else float(c or 0.0) for c in known]
         for link, weight in zip(links, weights, strict=True):

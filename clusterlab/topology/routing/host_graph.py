@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 from clusterlab.topology.fabric import Fabric
@@ -92,9 +93,17 @@ class HostGraph:
 
     def of_kind(self, kind: str, host: str | None = None) -> list[str]:
         """Nodes of a kind, on one host or all, in the fabric's order."""
-        return [
-            n for n, k in self.kind.items() if k == kind and (host is None or self.host[n] == host)
-        ]
+        found: list[str] = self._of_kind.get((kind, host), [])
+        return list(found)
+
+    @cached_property
+    def _of_kind(self) -> dict[tuple[str, str | None], list[str]]:
+        """By kind and host, and by kind on any host (None)."""
+        found: dict[tuple[str, str | None], list[str]] = {}
+        for name, kind in self.kind.items():
+            for host in {self.host[name], None}:
+                found.setdefault((kind, host), []).append(name)
+        return found
 
     def network_nics(self, host: str | None) -> list[str]:
         """The NICs of a host that lead into the network, in the fabric's order."""

@@ -23,14 +23,14 @@ def leading_out(fabric: Fabric, host: str) -> tuple[str, ...]:
 def links_out(fabric: Fabric, device: str) -> list[Link]:
     """The links from ``device`` to what is not on its host, live or not."""
     host = fabric.host_of(device)
-    return [k for k in fabric.links_from(device) if fabric.host_of(k.dst) != host]
+    return [k for k in fabric.single_links_from(device) if fabric.host_of(k.dst) != host]
 
 
 def is_live(fabric: Fabric, device: str) -> bool:
     """Whether a link leads out of the device's host and one leads back."""
     host = fabric.host_of(device)
     return any(k.health > 0 for k in links_out(fabric, device)) and any(
-        k.health > 0 and fabric.host_of(k.src) != host for k in fabric.links_to(device)
+        k.health > 0 and fabric.host_of(k.src) != host for k in fabric.single_links_to(device)
     )
 
 

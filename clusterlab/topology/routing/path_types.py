@@ -181,8 +181,9 @@ def _with_pxn(
     if peer is None or peer == gpu:
         return own
     there, over = paths[peer][nic], graph.path(gpu, peer)
-    near = there.type <= min(PathType.P2C, levels.gpu_direct) and over.type <= PathType.NVL
-    if near and (there.bw > own.bw or own.type > PathType.PXN):
+    joined = over.type <= min(PathType.NVL, levels.p2p)  # without peer access there is no relay
+    near = there.type <= min(PathType.P2C, levels.gpu_direct)
+    if joined and near and (there.bw > own.bw or own.type > PathType.PXN):
         return HostPath(PathType.PXN, min(over.bw, there.bw), (*over.nodes, *there.nodes[1:]))
     return own
 

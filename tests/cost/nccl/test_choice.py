@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterlab.core.collectives import REDUCE_OPS
+from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl.choice import ranked
 from clusterlab.cost.nccl.communicator import Communicator, Graph
@@ -109,6 +111,47 @@ def test_nvls_wins_large_all_reduces_on_one_node_and_is_out_of_reach_without_a_s
     assert ranked("all_reduce", 1 << 30, comm)[0].algorithm == "nvls"
     assert ranked("all_reduce", 1 << 30, comm, dtype="uint8")[0].algorithm == "ring"
     assert ranked("all_gather", 1 << 30, comm, dtype="uint8")[0].algorithm in ("ring", "nvls")
+
+
+_SUMS = {"int32", "int64", "float16", "bfloat16", "float32", "float64"}
+_EXTREMES = _SUMS - {"float32", "float64"}
+_IN_SWITCH = {"sum": _SUMS, "min": _EXTREMES, "max": _EXTREMES, "prod": set(), "avg": set()}
+
+
+@pytest.mark.parametrize("op", REDUCE_OPS)
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize(
+    ("collective", "nodes", "algorithm"),
+    [
+        ("all_reduce", 1, "nvls"),
+        ("reduce_scatter", 1, "nvls"),
+        ("all_gather", 1, "nvls"),
+        ("all_reduce", 4, "nvls_tree"),
+    ],
+)
+def test_nvls_is_on_offer_where_the_switches_reduce_this_type_by_this_operator(
+    collective, nodes, algorithm, dtype, op
+):
+    comm = h100_nodes(nodes, 8, "2.30.7")
+    offered = {c.algorithm for c in ranked(collective, 1 << 20, comm, dtype=dtype, op=op)}
+    assert (algorithm in offered) == (collective == "all_gather" or dtype in _IN_SWITCH[op])
+    assert "ring" in offered
+
+
+def test_pat_scatters_no_averages():
+    comm = h100_nodes(8, 1, "2.30.7")
+
+    def offered(collective, op):
+        return {c.algorithm for c in ranked(collective, 1 << 20, comm, op=op)}
+
+    assert "pat" in offered("reduce_scatter", "sum") & offered("all_gather", "avg")
+    assert "pat" not in offered("reduce_scatter", "avg")
+
+
+def test_what_an_operator_leaves_nothing_of_is_said_with_the_operator():
+    comm = h100_nodes(1, 8, "2.30.7")
+    with pytest.raises(UsageError, match="nothing is left for all_reduce with float32 and prod"):
+        ranked("all_reduce", 1024, comm, parse_overrides({"NCCL_ALGO": "nvls"}), op="prod")
 
 
 def test_wide_rings_of_fp8_are_a_last_resort_since_2_24():

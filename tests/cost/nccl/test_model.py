@@ -100,7 +100,8 @@ def test_variables_force_the_choice(
 
 def test_without_peer_access_it_is_slower() -> None:
     fabric = load_fabric("hgx-h100")
-    slow = asked(fabric, 8, "all_reduce", 1 << 28, overrides={"NCCL_P2P_DISABLE": "1"})
+    variables = {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"}
+    slow = asked(fabric, 8, "all_reduce", 1 << 28, overrides=variables)
     assert slow.time_us > 3 * asked(fabric, 8, "all_reduce", 1 << 28).time_us
 
 
@@ -109,3 +110,21 @@ def test_nvls_explains_a_busbw_above_the_line_rate() -> None:
     assert found.busbw_GBps > 371
     assert "NVLink" in found.bottleneck.name
     assert found.bottleneck.utilisation < 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "algorithm"),
+    [
+        ("float32", "sum", "nvls"),
+        ("float32", "prod", "ring"),
+        ("float32", "avg", "ring"),
+        ("float32", "max", "ring"),
+        ("bfloat16", "max", "nvls"),
+        ("int32", "avg", "ring"),
+    ],
+)
+def test_the_operator_of_the_request_decides_with_its_type(
+    dtype: str, op: str, algorithm: str
+) -> None:
+    found = asked(load_fabric("hgx-h100"), 8, "all_reduce", 1 << 32, dtype=dtype, op=op)
+    assert found.algorithm == algorithm

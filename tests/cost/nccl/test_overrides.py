@@ -112,22 +112,19 @@ def test_what_changes_the_graph_is_handed_on():
             "NCCL_CROSS_NIC": "1",
             "NCCL_PXN_DISABLE": "1",
             "NCCL_MNNVL_ENABLE": "0",
-            "NCCL_MAX_NCHANNELS": "8",
-            "NCCL_MAX_CTAS": "4",
-            "NCCL_MIN_NCHANNELS": "2",
+            "NCCL_NET": "Socket",
+            "NCCL_NET_GDR_C2C": "0",
         }
     ).graph
     assert (graph.p2p_disable, graph.p2p_level, graph.shm_disable) == (True, "PXB", False)
     assert (graph.ib_disable, graph.gdr_level, graph.cross_nic) == (True, "SYS", 1)
     assert (graph.pxn_disable, graph.mnnvl) == (True, False)
-    assert (graph.min_channels, graph.max_channels) == (2, 4)
+    assert (graph.net, graph.gdr_c2c) == ("socket", False)
 
 
-def test_what_is_not_modelled_is_named_and_what_has_no_effect_is_not():
-    read = parse_overrides(
-        {"NCCL_BUFFSIZE": "8388608", "NCCL_DEBUG": "INFO", "NCCL_SOCKET_IFNAME": "eth0", "X": "1"}
-    )
-    assert read.unmodelled == ("NCCL_BUFFSIZE",)
+def test_what_acts_on_channels_alone_searches_no_new_graph():
+    asked = {"NCCL_MAX_NCHANNELS": "8", "NCCL_MIN_CTAS": "4", "NCCL_NTHREADS": "64"}
+    assert parse_overrides(asked).graph == NO_OVERRIDES.graph
 
 
 def test_nvls_off_leaves_no_nvls():

@@ -9,6 +9,7 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.predict import predict
+from clusterlab.cost.scoring.machine import description_of
 from clusterlab.cost.scoring.measured import MeasuredPoint, load_measured, read_measured
 from clusterlab.cost.scoring.scored import (
     ScoredPoint,
@@ -57,7 +58,7 @@ def points(tmp_path: Path) -> list[MeasuredPoint]:
     return load_measured(write(tmp_path, SINGLE + rows))
 
 
-MEASURED = ((1024, 10), (1 << 20, 20), (8 << 20, 40), (1 << 30, 50))
+MEASURED = ((1024, 10), (1 << 20, 20), (8 << 20, 40), (64 << 20, 50))
 
 
 def test_repeats_are_one_point_with_their_median(tmp_path: Path) -> None:
@@ -70,12 +71,70 @@ def test_only_healthy_tables_count_and_what_is_left_out_is_counted(tmp_path: Pat
     rows = [
         f"t1,{H100},all_reduce,float,0,1024,30,,,,,,,healthy,",
         f"t1,{H100},all_reduce,float,0,0,30,,,,,,,healthy,",
-        f"t1,{H100},all_reduce,float,0,2048,0,,0.0,,,,,healthy,",
+        f"t1,{H100},all_reduce,float,0,2048,,,0.0,,,,,healthy,",
         f"t2,{H100},all_reduce,float,0,1024,30,,,,,,,unknown,",
         f"t3,{H100},all_reduce,float,0,1024,30,,,,,,,unhealthy,acs",
     ]
     found = read_measured(write(tmp_path, PUBLISHED + "\n".join(rows)))
     assert (len(found.points), found.rows, found.unhealthy, found.no_time) == (1, 5, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("time_us", "algbw", "busbw", "said"),
+    [
+        ("0", "", "", "a time of 0"),
+        ("0.0", "53.3", "100", "a time of 0"),
+        ("1e-300", "", "", "a time of 1e-300"),
+        ("1e300", "", "", "a time of 1e+300"),
+        ("0.5", "", "", "1048576 B in 0.5"),  # 3.9 TB/s
+        ("19.66", "53.3", "5000", "a busbw of 5000"),
+        ("", "", "5000", "a busbw of 5000"),
+        ("19.66", "99999", "100", "an algbw of 99999"),
+    ],
+)
+@pytest.mark.parametrize("at", range(3))
+def test_figures_that_nothing_measures_are_left_out_and_named(
+    tmp_path: Path, time_us: str, algbw: str, busbw: str, said: str, at: int
+) -> None:
+    rows = [f"t1,{H100},all_reduce,float,0,{1 << 20 + i},{20 + i},,,,,,,healthy," for i in range(3)]
+    bad = f"t1,{H100},all_reduce,float,0,1048576,{time_us},{algbw},{busbw},,,,,healthy,"
+    rows.insert(at, bad)
+    found = read_measured(write(tmp_path, PUBLISHED + "\n".join(rows)))
+    assert [p.time_us for p in found.points] == [20, 21, 22]
+    ((line, why),) = found.unusable
+    assert line == at + 2 and why.startswith(said)
+    unwell = read_measured(
+        write(tmp_path, PUBLISHED + "\n".join(rows).replace(bad, bad.replace("healthy", "unknown")))
+    )
+    assert unwell.unusable == () and unwell.unhealthy == 1
+
+
+def test_one_rank_alone_may_be_as_fast_as_it_likes(tmp_path: Path) -> None:
+    row = "h100_sxm,2.27.3,broadcast,half,1,1073741824,0.2\n"
+    assert len(load_measured(write(tmp_path, SINGLE + row))) == 1
+
+
+@pytest.mark.parametrize("cell", ["nan", "NaN", "-1", "inf", "-inf", "soon", "1,5", "0x10"])
+@pytest.mark.parametrize("column", ["time_us", "algbw_GBps", "busbw_GBps"])
+def test_a_cell_that_is_no_number_names_line_and_column(
+    tmp_path: Path, cell: str, column: str
+) -> None:
+    cells = dict.fromkeys(PUBLISHED.strip().split(","), "")
+    cells |= {"system": "x", "collective": "all_reduce", "n_ranks": "8", "size_bytes": "8"}
+    cells |= {"time_us": "9", column: f'"{cell}"'}
+    with pytest.raises(UsageError) as caught:
+        read_measured(write(tmp_path, PUBLISHED + ",".join(cells.values())))
+    assert (caught.value.where or "").endswith("measured.csv:2")
+    assert caught.value.message == f"{column} is {cell!r}"
+
+
+def test_a_busbw_of_another_measurement_is_said_and_the_time_scored(tmp_path: Path) -> None:
+    rows = [
+        f"t1,{H100},all_reduce,float,0,1000000,{t},,{b},,,,,healthy,"
+        for t, b in ((25, 75), (26, 7.5), (27, 750))
+    ]
+    found = read_measured(write(tmp_path, PUBLISHED + "\n".join(rows)))
+    assert found.disagree == (3, 4) and found.points[0].time_us == 26
 
 
 def test_a_time_is_had_from_busbw_where_a_table_keeps_that_alone(tmp_path: Path) -> None:
@@ -146,8 +205,25 @@ def test_groups_have_the_figures_of_their_rows(points: list[MeasuredPoint]) -> N
     }
     ((key, found),) = grouped(scored, check_by("system, collective"))
     assert key == {"system": "h100_sxm", "collective": "all_reduce"} and found.n == 4
-    with pytest.raises(UsageError, match="colour"):
-        check_by("colour")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no column"),
+        (" , ", "no column"),
+        ("system,", "an empty name"),
+        ("system,,gpu", "an empty name"),
+        ("system,gpu,system", "column 'system' twice"),
+        ("colour", "unknown column 'colour'"),
+        ("sytem", "did you mean 'system'"),
+        ("time_us", "unknown column 'time_us'"),
+    ],
+)
+def test_by_takes_known_columns_once_each(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_by(text)
+    assert caught.value.where == "--by" and said in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +249,7 @@ def test_a_plateau_is_the_largest_two_sizes(points: list[MeasuredPoint]) -> None
 
 def test_one_latency_adds_what_the_smallest_size_misses(points: list[MeasuredPoint]) -> None:
     scored = with_one_latency(predict_points(points, taking(4.0, 2.0)))  # type: ignore[arg-type]
-    assert [s.point.size_bytes for s in scored] == [1 << 20, 8 << 20, 1 << 30]
+    assert [s.point.size_bytes for s in scored] == [1 << 20, 8 << 20, 64 << 20]
     assert [s.library_us for s in scored[:1]] == [10.0]
     assert scored[0].predicted_us == pytest.approx(4 + 6)
 
@@ -207,3 +283,16 @@ def test_every_measured_table_has_a_fabric(name: str) -> None:
     for point in machines.values():
         request = request_for(point)
         assert len(request.groups[0]) == point.n_ranks
+
+
+@pytest.mark.parametrize(
+    "name", ["published_nccl_tests.csv", "single_node/nccl_tests_single_node.csv"]
+)
+def test_every_healthy_row_is_predicted(name: str) -> None:
+    """Of each machine, collective and what was forced, one row: the rest differ in size and type alone."""
+    measured = read_measured(shared_dir() / "measured" / name)
+    assert not measured.unusable and not measured.disagree
+    points = {(description_of(p), p.collective, p.algo, p.proto): p for p in measured.points}
+    scored = predict_points([*points.values()])
+    assert len(scored) >= 20
+    assert figures(scored).unpredicted == 0, {s.reason for s in scored}

@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.scoring.words import (
-    forced,
-    read_gpu,
-    read_inter,
-    read_intra,
-)
+from clusterlab.cost.scoring.gpus import read_gpu
+from clusterlab.cost.scoring.links import read_intra
+from clusterlab.cost.scoring.networks import read_inter
+from clusterlab.cost.scoring.words import forced
 
 
 @pytest.mark.parametrize(
@@ -30,13 +28,30 @@ from clusterlab.cost.scoring.words import (
         ("4x200G Slingshot-11, plugin absent (TCP)", "tcp", 4, 200),
         ("ENA TCP sockets", "tcp", None, None),
         ("8 NICs 400G-class (assumed), RoCE (GID index 3)", "roce", 8, 400),
-        ("200G QSFP (CX7)", "roce", 1, 200),
+        ("200G QSFP (CX7)", "roce", None, 200),
         ("1 CX-7 RoCE", "roce", 1, 400),
         ("8x CX8 (200-400G) RoCE", "roce", 8, 200),
         ("8x2x200G RoCE, two ToR per rack", "roce", 16, 200),
         ("HDR InfiniBand, 4 HCAs", "ib", 4, 200),
         ("400GbE x8", None, 8, 400),
         ("3200G EFA, 16 cards", "efa", 16, 200),
+        ("8xHDR", "ib", 8, 200),
+        ("16xEFA", "efa", 16, None),
+        ("8×ConnectX-7", None, 8, 400),
+        ("IB NDR 8x400G", "ib", 8, 400),
+        ("8x400", None, 8, 400),
+        ("dual-rail HDR100", "ib", 2, 100),
+        ("dual-port 100GbE", None, 2, 100),
+        ("Slingshot-11", "slingshot", None, 200),
+        ("Slingshot-10 2x100G", "slingshot", 2, 100),
+        ("EFA v3", "efa", None, 200),
+        ("8x Thor2 400G", "roce", 8, 400),
+        ("Broadcom Thor-2 x8", "roce", 8, 400),
+        ("AMD Pollara 400 x8", "roce", 8, 400),
+        ("8 rails x 400G IB, fat-tree", "ib", 8, 400),
+        ("no RDMA, TCP 100G", "tcp", None, 100),
+        ("8x100GbE", None, 8, 100),
+        ("3.2Tb/s IB, 8 HCAs", "ib", 8, 400),
     ],
 )
 def test_network_cells_are_count_rate_and_kind(
@@ -52,10 +67,30 @@ def test_a_total_without_devices_stays_a_total() -> None:
     assert (found.count, found.Gbps, found.total_Gbps) == (None, None, 3200)
 
 
-@pytest.mark.parametrize(("text", "rack"), [("none", False), ("", False), ("none (MNNVL)", True)])
+@pytest.mark.parametrize(
+    ("text", "rack"),
+    [
+        *((t, False) for t in ("none", "None", "n/a", "N/A", "NA", "-", "0", "no", "no network")),
+        *((t, False) for t in ("single node", "single-node", "intra-node only", "not applicable")),
+        *((t, True) for t in ("none (MNNVL)", "NVLink", "nvlink5-nvl72", "NVL72")),
+    ],
+)
 def test_no_network_is_said_by_none(text: str, rack: bool) -> None:
     found = read_inter(text)
     assert found.nothing and found.rack is rack
+
+
+@pytest.mark.parametrize("text", ["", " ", "?", "unknown", "unstated", "TBD", "(unstated)"])
+def test_what_is_not_said_is_not_nothing(text: str) -> None:
+    found = read_inter(text)
+    assert found.unsaid and not found.nothing
+
+
+@pytest.mark.parametrize("text", ["Omni-Path", "OPA 100G", "2x OmniPath", "Tofu-D", "Aries", "BXI"])
+def test_a_network_of_which_nothing_is_known_is_no_other(text: str) -> None:
+    with pytest.raises(UsageError, match="nothing is known of") as caught:
+        read_inter(text)
+    assert caught.value.where == "inter_fabric"
 
 
 def test_words_nobody_knows_are_listed_and_alone_refused() -> None:
@@ -77,6 +112,20 @@ def test_words_nobody_knows_are_listed_and_alone_refused() -> None:
         ("pcie4 (P2P driver mod)", "pcie", 4, True),
         ("pcie3 (P2P unavailable, SHM)", "pcie", 3, False),
         ("PCIe Gen5", "pcie", 5, None),
+        ("PCIe 4.0 x16", "pcie", 4, None),
+        ("NVLink 3.0", "nvlink", 3, None),
+        ("NVLink Gen4", "nvlink", 4, None),
+        ("4th gen NVLink", "nvlink", 4, None),
+        ("NVSwitch (3rd gen), 900 GB/s", "nvswitch", 3, None),
+        ("NV18", "nvlink", None, None),
+        ("SXM5", "nvlink", None, None),
+        ("hybrid cube mesh", "nvlink", None, None),
+        ("Infinity Fabric", "xgmi", None, None),
+        ("SHM", "pcie", None, False),
+        ("nvlink-c2c", "none", None, None),
+        ("single GPU", "none", None, None),
+        ("N/A", "none", None, None),
+        ("?", "unsaid", None, None),
         ("none", "none", None, None),
         ("", "unsaid", None, None),
     ],
@@ -92,32 +141,6 @@ def test_links_between_the_gpus_of_a_node(
 def test_variables_written_into_a_cell_are_settings() -> None:
     found = read_intra("SYS, NCCL_P2P_DISABLE=1")
     assert found.kind == "pcie" and found.settings == {"NCCL_P2P_DISABLE": "1"}
-
-
-@pytest.mark.parametrize(
-    ("gpu", "system", "chip", "form"),
-    [
-        ("H100-SXM-80G", "dgx-h100", "h100", "sxm"),
-        ("H100-SXM(assumed)", "x", "h100", "sxm"),
-        ("A100-PCIE-40G", "x", "a100", "pcie"),
-        ("NVIDIA RTX PRO 6000 Blackwell", "x", "rtx_pro_6000", None),
-        ("", "rtx_pro_6000", "rtx_pro_6000", None),
-        ("", "h200_sxm", "h200", "sxm"),
-        ("", "b300_sxm", "b300", "sxm"),
-        ("", "gb300", "gb300", None),
-        ("", "h100_nvl", "h100", "nvl"),
-        ("", "l40s", "l40s", None),
-        ("GB200", "x", "gb200", None),
-        ("H20", "x", "h20", None),
-        ("", "aws-p5en", "h200", None),
-        ("unknown (1 GPU per node)", "somewhere", None, None),
-    ],
-)
-def test_chips_are_found_in_the_cell_or_the_slug(
-    gpu: str, system: str, chip: str | None, form: str | None
-) -> None:
-    found = read_gpu(gpu, system)
-    assert (found.chip, found.form) == (chip, form)
 
 
 def test_only_what_is_forced_is_an_override() -> None:

@@ -8,7 +8,13 @@ from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device, Link
 from clusterlab.topology.routing.host_graph import PathType, host_graph
-from clusterlab.topology.routing.path_types import TypedPath, host_path, nic_of
+from clusterlab.topology.routing.path_types import (
+    Levels,
+    TypedPath,
+    host_path,
+    nic_of,
+    path_between,
+)
 from tests.support import shared_dir
 
 
@@ -92,6 +98,23 @@ def test_a_gpu_reaches_its_own_nic_over_pcie_and_the_others_by_pxn() -> None:
     without = host_path(fabric, "n0/gpu2", "n0/nic2", gpu_direct=False)
     assert without.type is PathType.PHB
     assert host_path(fabric, "n0/gpu2", "n0/nic5", gpu_direct=False).type is PathType.SYS
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100", "dgx-1v"])
+@pytest.mark.parametrize("limit", [PathType.LOC, PathType.NVL, PathType.SYS])
+def test_no_gpu_forwards_to_a_nic_for_one_it_has_no_peer_access_to(
+    name: str, limit: PathType
+) -> None:
+    graph = host_graph(load_fabric(name), "n0")
+    gpus, nics = graph.of_kind("gpu", "n0"), graph.of_kind("nic", "n0")
+    levels = Levels(p2p=limit)
+    relayed = [
+        (path.nodes[0], [n for n in path.nodes if graph.kind[n] == "gpu"][-1])
+        for path in (path_between(graph, g, n, levels) for g in gpus for n in nics)
+        if path.type is PathType.PXN
+    ]
+    assert all(path_between(graph, a, b, levels).type <= limit for a, b in relayed)
+    assert bool(relayed) == (limit >= PathType.NVL)
 
 
 def test_pcie_distances_by_switches_bridges_and_sockets() -> None:

@@ -48,6 +48,9 @@ class _Attempt:
         self.nics: list[list[int]] = []
         self.hops = 0
         self.outcome = Outcome()
+        self.ways = system.gpu_ways
+        self.nearest_first: dict[tuple[int, int | None], list[int]] = {}
+        self.stars: dict[int, list[tuple[Way, int]] | None] = {}
         n = len(system.gpus)
         ring = wanted.pattern == "ring"
         self.to_net = -1
@@ -227,16 +230,21 @@ class _Attempt:
         if self.system.inter and step == to_net:
             yield from self._exits(here, nics, step)
         elif self.wanted.pattern in ("nvls", "collnet_direct"):
-            ways = self._star(here)
-            if self._take_all(ways):
+            if here not in self.stars:
+                star = self._star(here)
+                open_ = all(self._allowed(way, inter=False) for way, _ in star)
+                self.stars[here] = star if open_ else None
+            ways = self.stars[here]
+            if ways is not None and self._take_all(ways):
                 yield tuple(ways), None, None, n, -1
         elif step < n - 1:
+            speed = self.wanted.intra
             for gpu in self._next(order, nics, step, to_net, mode):
-                way = self.system.way(self.system.gpus[here], self.system.gpus[gpu])
-                if self._allowed(way, inter=False) and self._take(way, self.wanted.intra):
-                    yield ((way, self.wanted.intra),), gpu, None, step + 1, to_net
+                way = self.ways[here][gpu]
+                if self._allowed(way, inter=False) and self._take(way, speed):
+                    yield ((way, speed),), gpu, None, step + 1, to_net
         elif step == self.to_first:
-            way = self.system.way(self.system.gpus[here], self.system.gpus[order[0]])
+            way = self.ways[here][order[0]]
             if n == 1:
                 yield (), None, None, n, -1
             elif self._allowed(way, inter=False) and self._take(way, self.wanted.intra):
@@ -280,10 +288,7 @@ class _Attempt:
         system, speed = self.system, self.wanted.intra
         names = system.gpus
         if self.wanted.pattern == "nvls":
-            hub = system.nvswitch or ""
-            weights = [2 if g == head else 1 for g in range(len(names))]
-            down = [(system.way(hub, names[g]), w * speed) for g, w in enumerate(weights)]
-            return down + [(system.way(names[g], hub), w * speed) for g, w in enumerate(weights)]
+            return [(system.to_switch, speed), (system.to_switch_of(head), speed)]
         share = round(speed / max(1, len(names) - 1))
         peers = [g for g in range(len(names)) if g != head]
         there = [(system.way(names[head], names[g]), share) for g in peers]
@@ -297,37 +302,50 @@ class _Attempt:
             return [step + 1] if step + 1 not in order else []
         if mode == "replay":
             return [self.orders[-1][step + 1]]
-        n, here = len(self.system.gpus), order[-1]
+        here = order[-1]
         if self.system.nvswitch:
-            return self._neighbours(here, order)
-        free = [g for g in ((here + i) % n for i in range(1, n)) if g not in order]
+            return [g for g in self._neighbours(here) if g not in order]
         back = 0 if to_net == -1 else 1 if to_net == step + 1 else -1
-        nic = nics[0] if back and nics else None
-        scored = sorted(free, key=lambda g: self._score(here, g, nic))
+        ranked = self._by_score(here, nics[0] if back and nics else None)
+        scored = [g for g in ranked if g not in order]
+        if back != -1:
+            return scored
         alike = len({self._score(here, g, None) for g in scored}) <= 1
-        return scored[::-1] if back == -1 and alike else scored
+        return scored[::-1] if alike else scored
+
+    def _by_score(self, here: int, nic: int | None) -> list[int]:
+        """All other GPUs, the best score first, of equals the next by number."""
+        found = self.nearest_first.get((here, nic))
+        if found is None:
+            n = len(self.system.gpus)
+            others = [(here + i) % n for i in range(1, n)]
+            found = sorted(others, key=lambda g: self._score(here, g, nic))
+            self.nearest_first[here, nic] = found
+        return found
 
     def _score(self, here: int, gpu: int, nic: int | None) -> tuple[int, ...]:
         """The lower the better: near the NIC the channel is to end at, then near the GPU it is on."""
-        names, system = self.system.gpus, self.system
-        way = system.way(names[here], names[gpu])
+        system, way = self.system, self.ways[here][gpu]
         score = (-(way.MBps // 1000), len(way.links))
         if nic is None:
             return score
-        out = system.way(system.nics[nic], names[gpu])
+        out = system.way(system.nics[nic], system.gpus[gpu])
         return (-(out.MBps // 1000), len(out.links), *score)
 
-    def _neighbours(self, here: int, order: list[int]) -> list[int]:
+    def _neighbours(self, here: int) -> list[int]:
         """On NVSwitches NCCL keeps to the neighbours by number."""
-        n = len(self.system.gpus)
-        after, before = (here + 1) % n, (here - 1) % n
-        first = {
-            "ring": (before, after),
-            "split_tree": (after, before),
-            "balanced_tree": (after, before),
-        }.get(self.wanted.pattern, (after,))
-        # Each is put in front of the ones before it, as NCCL does: the last one is tried first.
-        return [g for g in dict.fromkeys(first) if g not in order]
+        found = self.nearest_first.get((here, None))
+        if found is None:
+            n = len(self.system.gpus)
+            after, before = (here + 1) % n, (here - 1) % n
+            first = {
+                "ring": (before, after),
+                "split_tree": (after, before),
+                "balanced_tree": (after, before),
+            }.get(self.wanted.pattern, (after,))
+            # Each is put in front of the ones before it, as NCCL does: the last one is tried first.
+            found = self.nearest_first[here, None] = list(dict.fromkeys(first))
+        return found
 
     def _allowed(self, way: Way, *, inter: bool) -> bool:
         limit = self.wanted.type_inter if inter else self.wanted.type_intra
@@ -335,7 +353,7 @@ class _Attempt:
 
     def _take_all(self, ways: list[tuple[Way, int]]) -> bool:
         for i, (way, speed) in enumerate(ways):
-            if not self._allowed(way, inter=False) or not self._take(way, speed):
+            if not self._take(way, speed):
                 for taken, rate in ways[:i]:
                     self._give(taken, rate)
                 return False
@@ -363,8 +381,13 @@ class _Attempt:
         return True
 
     def _give(self, way: Way, speed: int) -> None:
-        for link, load in self._loads(way, speed):
-            self.system.left[link] += load
+        left = self.system.left
+        if not way.dear and way.back < 0:
+            for link in way.links:
+                left[link] += speed
+        else:
+            for link, load in self._loads(way, speed):
+                left[link] += load
         self.hops -= len(way.links)
 
     @staticmethod

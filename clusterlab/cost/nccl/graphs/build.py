@@ -15,11 +15,11 @@ from clusterlab.cost.nccl.graphs.nodes import Node, kinds, nodes_of
 from clusterlab.cost.nccl.graphs.search import find_graph
 from clusterlab.cost.nccl.graphs.system import System
 from clusterlab.cost.nccl.graphs.systems import Machine, system_of
+from clusterlab.cost.nccl.graphs.transports import transport_of
 from clusterlab.cost.nccl.overrides import GraphOverrides
+from clusterlab.cost.recall import recalled
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.parts import Device
 from clusterlab.topology.routing.host_graph import PathType
-from clusterlab.topology.routing.nics import leading_out, links_out
 from clusterlab.topology.routing.path_types import Levels
 
 
@@ -36,12 +36,12 @@ def communicator(
     Raises UsageError where a rank has no GPU of its own, or no NIC leads from one node to the others.
     """
     asked = overrides or GraphOverrides()
-    key = ("nccl communicator", tuple(devices), version, asked)
-    if key not in fabric.memo:
-        _check(fabric, ranks, devices)
-        fabric.memo[key] = _communicator(fabric, devices, version, asked)
-    found: Communicator = fabric.memo[key]
-    return found
+
+    def make(names: Sequence[str]) -> Communicator:
+        _check(fabric, ranks, names)
+        return _communicator(fabric, names, version, asked)
+
+    return recalled(fabric, ("nccl communicator", version, asked), devices, make)
 
 
 def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str]) -> None:
@@ -70,24 +70,26 @@ def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str
 def _communicator(
     fabric: Fabric, devices: Sequence[str], version: str, asked: GraphOverrides
 ) -> Communicator:
-    nodes = nodes_of(fabric, devices, mnnvl=asked.mnnvl)
-    different = kinds(fabric, nodes)
+    # Without peer access NCCL joins no hosts by NVLink (initTransportsRank of src/init.cc).
+    nodes = nodes_of(fabric, devices, mnnvl=False if asked.no_peer_access else asked.mnnvl)
+    by_kind = kinds(fabric, nodes)
+    different = list(by_kind.values())
     chips = [_chip(fabric, node) for node in different]
     least = min(chips, key=lambda c: c.capability or 0)
     cpu = _cpu(fabric, different, least)
     inter = len(nodes) > 1
-    transport = _transport(fabric, different, asked) if inter else None
-    machine = Machine(
-        least, cpu, transport or "", _levels(fabric, different, cpu, transport, asked), inter
-    )
-    systems = [system_of(fabric, node, machine) for node in different]
-    if inter:
-        _check_ways_out(fabric, different, systems)
-    found = [
-        _graphs(system, least, version, asked, collnet=inter and _collnet(fabric, transport))
-        for system in systems
-    ]
-    graphs = least_of(found)
+    transport = transport_of(fabric, different, asked) if inter else None
+    levels = _levels(fabric, different, cpu, transport, asked)
+    machine = Machine(least, cpu, transport or "", levels, inter, asked.ib_hca)
+    collnet = inter and _collnet(fabric, transport)
+    found = []
+    for kind, node in by_kind.items():
+        key = ("nccl node", kind, machine, version, asked, collnet)
+        if key not in fabric.memo:
+            fabric.memo[key] = _searched(fabric, node, machine, version, asked, collnet=collnet)
+        found.append(fabric.memo[key])
+    systems = [system for system, _ in found]
+    graphs = least_of([graphs for _, graphs in found])
     hosts = sum(len(node.hosts) for node in nodes)
     return Communicator(
         ranks=len(devices),
@@ -136,31 +138,6 @@ def _cpu(fabric: Fabric, nodes: Iterable[Node], gpu: Chip) -> CpuVendor:
     return cpu_vendor(models, gpu.name, nics)
 
 
-def _compute_nics(fabric: Fabric, node: Node) -> list[Device]:
-    """The NICs of a node that carry its ranks' traffic."""
-    live = [fabric.device(n) for host in node.hosts for n in leading_out(fabric, host)]
-    return [d for d in live if d.role in (None, "compute")] or live
-
-
-def _transport(fabric: Fabric, nodes: Sequence[Node], asked: GraphOverrides) -> str:
-    """What the NICs say they speak, else the class of their cables: ib, or roce for ethernet."""
-    if asked.ib_disable:
-        return "tcp"
-    for node in nodes:
-        for nic in _compute_nics(fabric, node):
-            if nic.transport is not None:
-                return nic.transport
-            for link in links_out(fabric, nic.name):
-                return _spoken(nic, link.link_class)
-    return "ib"
-
-
-def _spoken(nic: Device, link_class: str) -> str:
-    if link_class == "ethernet":
-        return "tcp" if (nic.model or "").lower() in ("veth", "virtio", "virtio-net") else "roce"
-    return "ib"
-
-
 def _levels(
     fabric: Fabric,
     nodes: Sequence[Node],
@@ -173,19 +150,37 @@ def _levels(
     p2p = PathType.SYS if cpu == "amd" and gpus <= 2 else PathType.PXB
     if asked.p2p_level is not None:
         p2p = PathType[asked.p2p_level]
-    if asked.p2p_disable:
+    if asked.no_peer_access:
         p2p = PathType.LOC
-    direct = PathType.LOC if transport == "tcp" else PathType.P2C
+    by_c2c = PathType.PXB if asked.gdr_c2c is False else PathType.P2C
+    direct = PathType.LOC if transport == "tcp" else by_c2c
     if asked.gdr_level is not None and transport != "tcp":
         direct = PathType[asked.gdr_level]
     return Levels(p2p, direct, not asked.pxn_disable)
+
+
+def _searched(
+    fabric: Fabric,
+    node: Node,
+    machine: Machine,
+    version: str,
+    asked: GraphOverrides,
+    *,
+    collnet: bool,
+) -> tuple[System, dict[str, Graph]]:
+    """A node's system and what NCCL's search finds on it. They stand for all nodes of its kind."""
+    system = system_of(fabric, node, machine)
+    if machine.inter:
+        _check_way_out(fabric, node, system)
+    return system, _graphs(system, machine.chip, version, asked, collnet=collnet)
 
 
 def _graphs(
     system: System, gpu: Chip, version: str, asked: GraphOverrides, *, collnet: bool
 ) -> dict[str, Graph]:
     """The graphs of one node, in NCCL's order: the tree has as many channels as the ring."""
-    if gpu.library == "rccl" and (mesh := mesh_graphs(system)):
+    near = system.levels.p2p >= PathType.NVL
+    if gpu.library == "rccl" and near and (mesh := mesh_graphs(system)):
         return mesh
     cross = 2 if asked.cross_nic is None else asked.cross_nic
     found: dict[str, Graph] = {}
@@ -301,11 +296,10 @@ def _collnet(fabric: Fabric, transport: str | None) -> bool:
     return transport == "ib" and bool(leaves) and all(leaf.in_network for leaf in leaves)
 
 
-def _check_ways_out(fabric: Fabric, nodes: Sequence[Node], systems: Sequence[System]) -> None:
-    for node, system in zip(nodes, systems, strict=True):
-        if not system.nics:
-            raise UsageError(
-                f"no NIC of {node.hosts[0]} leads into the network",
-                where=f"fabric {fabric.name}",
-                expected="links that are up between all ranks",
-            )
+def _check_way_out(fabric: Fabric, node: Node, system: System) -> None:
+    if not system.nics:
+        raise UsageError(
+            f"no NIC of {node.hosts[0]} leads into the network",
+            where=f"fabric {fabric.name}",
+            expected="links that are up between all ranks",
+        )

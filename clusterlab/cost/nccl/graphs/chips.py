@@ -20,6 +20,9 @@ class Chip:
     library: Literal["nccl", "rccl"] = "nccl"
 
 
+UNKNOWN_CHIP = "unknown"
+"""What a chip is called whose model nobody says."""
+
 _CAPABILITY = {
     "P100": 60,
     "V100": 70,
@@ -74,12 +77,18 @@ _OTHERS = (
 _BY_NVLINK = ((40.0, 100), (20.5, 90), (19.0, 80), (17.0, 60))
 """GB/s of one NVLink as NCCL counts it → capability of the GPUs that have it (src/graph/topo.h)."""
 
+_FASTEST_NVLINK_GBPS = 53.125
+"""The wire rate of one NVLink of the newest generation: a link above it stands for all of a GPU's."""
+_BY_ALL_NVLINKS = ((450.0, 100), (300.0, 90), (150.0, 80), (80.0, 70), (0.0, 60))
+"""Wire rate of all of a GPU's NVLinks one way (H100, A100, V100, P100: NVIDIA's data sheets) → capability of
+the GPUs that have more."""
+
 
 def chip(model: str | None, nvlink_GBps: float | None = None) -> Chip:
     """The chip of a GPU's model string.
 
-    Where the model names none of the table: by the rate of its NVLinks, else as an A100 (sm_80),
-    whose list of speeds is NCCL's general one.
+    Where the model names none of the table: by the rate of one of its NVLinks, or of all where a design
+    has them as one, else as an A100 (sm_80), whose list of speeds is NCCL's general one.
     """
     text = model or ""
     for gfx, name in _AMD.items():
@@ -92,9 +101,13 @@ def chip(model: str | None, nvlink_GBps: float | None = None) -> Chip:
         return Chip(name, None, "rccl")
     if name in _CAPABILITY:
         return Chip(name, _CAPABILITY[name])
-    known = nvlink_GBps or 0.0
-    capability = next((cc for least, cc in _BY_NVLINK if known >= least), 80)
-    return Chip(name or text or "unknown", capability)
+    return Chip(name or text or UNKNOWN_CHIP, _capability_by(nvlink_GBps or 0.0))
+
+
+def _capability_by(nvlink_GBps: float) -> int:
+    if nvlink_GBps > _FASTEST_NVLINK_GBPS:
+        return next(cc for least, cc in _BY_ALL_NVLINKS if nvlink_GBps > least)
+    return next((cc for least, cc in _BY_NVLINK if nvlink_GBps >= least), 80)
 
 
 _VENDORS: tuple[tuple[re.Pattern[str], CpuVendor], ...] = (

@@ -90,13 +90,15 @@ def _all_islands(fabric: Fabric) -> dict[str, int]:
     return island
 
 
-def kinds(fabric: Fabric, nodes: Sequence[Node]) -> list[Node]:
-    """One node of each kind: the same inside, the same GPUs in use, the same cables left."""
+def kinds(fabric: Fabric, nodes: Sequence[Node]) -> dict[Hashable, Node]:
+    """One node of each kind: the same inside, the same GPUs in use, the same cables left. The key tells the
+    kind, for as long as the fabric lives.
+    """
     content = _single_content(fabric)
     seen: dict[Hashable, Node] = {}
     for node in nodes:
         seen.setdefault(tuple(_host_kind(fabric, node, h, content) for h in node.hosts), node)
-    return list(seen.values())
+    return seen
 
 
 def _host_kind(fabric: Fabric, node: Node, host: str, content: Mapping[str, Hashable]) -> Hashable:
@@ -105,7 +107,11 @@ def _host_kind(fabric: Fabric, node: Node, host: str, content: Mapping[str, Hash
     prefix = f"{host}/"
     used = tuple(g.removeprefix(prefix) for g in node.gpus if g.startswith(prefix))
     inside = (id(devices), id(links), content.get(host))
-    return inside, used, tuple(_cables(fabric, f"{prefix}{n}") for n in _nic_names(fabric, host))
+    known: dict[str, Hashable] = fabric.memo.setdefault("nccl cables of hosts", {})
+    if host not in known:
+        names = _nic_names(fabric, host)
+        known[host] = tuple(_cables(fabric, f"{prefix}{n}") for n in names)
+    return inside, used, known[host]
 
 
 def _nic_names(fabric: Fabric, host: str) -> tuple[str, ...]:
@@ -152,7 +158,7 @@ def _count_link(fabric: Fabric, link: Link, found: Mapping[str, Counter[Hashable
 def _cables(fabric: Fabric, nic: str) -> Hashable:
     """What each of a NIC's cables carries, and whether the way back is up."""
     out = links_out(fabric, nic)
-    back = {k.src: k.health > 0 for k in fabric.links_to(nic)} if out else {}
+    back = {k.src: k.health > 0 for k in fabric.single_links_to(nic)} if out else {}
     return tuple(
         (k.GBps, k.wire_GBps, k.multiplicity, k.health, k.link_class, back.get(k.dst, False))
         for k in out

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from clusterlab.cost.nccl.graphs.host_memory import by_host_memory
 from clusterlab.topology.routing.host_graph import (
     HostGraph,
     HostPath,
@@ -90,6 +91,23 @@ class System:
             known = self._ways[src, dst] = self._way(src, dst)
         return known
 
+    @cached_property
+    def gpu_ways(self) -> list[_Ways]:
+        """By number: ``gpu_ways[a][b]`` is the path from GPU ``a`` to GPU ``b``."""
+        return [_Ways(self, gpu) for gpu in self.gpus]
+
+    @cached_property
+    def to_switch(self) -> Way:
+        """All GPUs' ways to the NVSwitches and back as one."""
+        each = [self.to_switch_of(gpu) for gpu in range(len(self.gpus))]
+        return Way(max(w.type for w in each), 0, tuple(k for w in each for k in w.links))
+
+    def to_switch_of(self, gpu: int) -> Way:
+        """One GPU's way to the NVSwitches and back, as one."""
+        hub, name = self.nvswitch or "", self.gpus[gpu]
+        down, up = self.way(hub, name), self.way(name, hub)
+        return Way(max(down.type, up.type), 0, (*down.links, *up.links))
+
     def _way(self, src: str, dst: str) -> Way:
         hub = self.nvswitch
         if self.switched and hub and self.levels.p2p >= PathType.NVL:
@@ -100,6 +118,8 @@ class System:
         if "nic" in (kind[src], kind[dst]) and host[src] != host[dst]:
             return NO_WAY  # GPUs forward nothing from another host's NIC
         path = path_between(self.graph, src, dst, self.levels)
+        if kind[src] == kind[dst] == "gpu" and path.type > self.levels.p2p:
+            path = by_host_memory(self.graph, path)
         if path.type >= PathType.DIS:
             return NO_WAY
         steps = zip(path.nodes, path.nodes[1:], strict=False)
@@ -347,3 +367,15 @@ class System:
         for kind in sorted(by_type):
             order.update(by_type[kind])
         return list(order)
+
+
+class _Ways(dict[int, Way]):
+    """The paths from one GPU to the others by number, each made when it is asked for first."""
+
+    def __init__(self, system: System, gpu: str) -> None:
+        super().__init__()
+        self._system, self._gpu = system, gpu
+
+    def __missing__(self, other: int) -> Way:
+        way = self[other] = self._system.way(self._gpu, self._system.gpus[other])
+        return way

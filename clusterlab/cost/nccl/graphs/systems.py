@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.cost.nccl.communicator import CpuVendor
-from clusterlab.cost.nccl.graphs.chips import Chip
+from clusterlab.cost.nccl.graphs.chips import Chip, nic_GBps
 from clusterlab.cost.nccl.graphs.nodes import Node
 from clusterlab.cost.nccl.graphs.rates import cables, inside
 from clusterlab.cost.nccl.graphs.system import System
+from clusterlab.cost.nccl.graphs.transports import VERBS
+from clusterlab.cost.nccl.nic_filter import NicFilter
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import SWITCH_KINDS
-from clusterlab.topology.routing.host_graph import domain, graph_of
+from clusterlab.topology.routing.host_graph import HostGraph, domain, graph_of
 from clusterlab.topology.routing.path_types import Levels
 
 _GENERAL_SPEEDS = 80
@@ -21,13 +24,14 @@ _GENERAL_SPEEDS = 80
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides rates and orders on all nodes of a communicator."""
+    """What decides rates and orders on all nodes of a communicator; ``only``: NICs that the user allows."""
 
     chip: Chip
     cpu: CpuVendor
     transport: str
     levels: Levels
     inter: bool
+    only: NicFilter | None = None
 
 
 def system_of(fabric: Fabric, node: Node, machine: Machine) -> System:
@@ -52,11 +56,13 @@ def system_of(fabric: Fabric, node: Node, machine: Machine) -> System:
         if leader in graph.net_bw and whole is not None:
             live = [n for n in group[1:] if n in whole.leading_out]
             graph.net_bw[leader] += sum(whole.net_bw[n] for n in live)
-    nics = [n for n in graph.of_kind("nic") if n in graph.leading_out] if machine.inter else []
+    for nic, rate in graph.net_bw.items():
+        if math.isinf(rate):  # no cable of it is described: it carries what its model does
+            graph.net_bw[nic] = nic_GBps(fabric.device(nic).model)
     return System(
         graph=graph,
         gpus=node.gpus,
-        nics=[n for n in nics if fabric.device(n).role in (None, "compute")] or nics,
+        nics=_nics(fabric, graph, machine) if machine.inter else [],
         inter=machine.inter,
         capability=capability,
         intel=machine.cpu == "intel",
@@ -65,6 +71,16 @@ def system_of(fabric: Fabric, node: Node, machine: Machine) -> System:
         multicast=any((d := fabric.device(n)).kind == "nvswitch" and d.in_network for n in names),
         xgmi=any(k.link_class == "xgmi" for k in fabric.links_from(node.gpus[0])),
     )
+
+
+def _nics(fabric: Fabric, graph: HostGraph, machine: Machine) -> list[str]:
+    """The NICs that NCCL uses: those of NCCL_IB_HCA where it names any, else those for ranks' traffic."""
+    live = [n for n in graph.of_kind("nic") if n in graph.leading_out]
+    if machine.only is not None and machine.transport in VERBS:
+        named = [n for n in live if machine.only.allows(fabric.device(n))]
+        if named:
+            return named
+    return [n for n in live if fabric.device(n).role in (None, "compute")] or live
 
 
 def _devices(fabric: Fabric, node: Node) -> list[str]:

@@ -1,0 +1,1 @@
+"""What flows between hosts put on the network's cables, and what that leaves of the NICs' rate."""

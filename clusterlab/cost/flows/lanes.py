@@ -1,0 +1,87 @@
+"""What each NIC sends to each, for a group that talks by a pattern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterlab.core.errors import UsageError
+from clusterlab.cost.flows.ends import NONE, Ends
+from clusterlab.cost.flows.patterns import Floats, Longs, Pairs, Pattern, host_pairs, kind_pairs
+
+_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class LaneFlows:
+    """``amount`` goes from NICs of kind ``src`` to NICs of kind ``dst``, each pair of kinds once. ``sends``
+    and ``takes`` [hosts, lanes] are what each NIC does of it.
+    """
+
+    src: Longs
+    dst: Longs
+    amount: Floats
+    sends: Floats
+    takes: Floats
+
+
+def lane_flows(pattern: Pattern, ends: Ends, kind: Longs) -> LaneFlows:
+    """Of a group on ``ends``; ``kind`` [hosts, lanes] numbers alike NICs, NONE where there is none.
+
+    A host spreads what it sends to another evenly over the lanes that both have. Raises UsageError for a
+    host without a live NIC.
+    """
+    dead = np.flatnonzero((ends.nics == NONE).all(axis=1))
+    if len(dead):
+        raise UsageError(
+            f"no NIC of {ends.hosts[dead[0]]} leads into the network",
+            where="placement",
+            expected="links that are up between all ranks",
+        )
+    if pattern != "all":
+        return _flows(host_pairs(pattern, len(kind)), kind, np.arange(len(kind)), None)
+    rows, host = np.unique(kind, axis=0, return_inverse=True)
+    count = np.bincount(host.ravel(), minlength=len(rows))
+    return _flows(kind_pairs(count), rows, host.ravel(), count)
+
+
+def _flows(pairs: Pairs, kind: Longs, host: Longs, count: Longs | None) -> LaneFlows:
+    """``pairs`` between rows of ``kind``; ``host`` is each host's row, ``count`` how many have that row."""
+    kinds = int(kind.max()) + 1
+    sends, takes = np.zeros(kind.shape), np.zeros(kind.shape)
+    keys: list[Longs] = []
+    amounts: list[Floats] = []
+    width = max(1, _CELLS // kind.shape[1])
+    for at in range(0, len(pairs.src), width):
+        part = slice(at, at + width)
+        src, dst, amount = pairs.src[part], pairs.dst[part], pairs.amount[part]
+        a, b = _partners(kind[src], kind[dst])
+        lanes = (a != NONE) & (b != NONE)
+        each = np.where(lanes, (amount / lanes.sum(axis=1))[:, None], 0.0)
+        np.add.at(sends, src, each)
+        np.add.at(takes, dst, each)
+        key, which = np.unique(a[lanes] * kinds + b[lanes], return_inverse=True)
+        keys.append(key)
+        amounts.append(_sums(which, each[lanes], len(key)))
+    key, which = np.unique(np.concatenate(keys), return_inverse=True)
+    total = _sums(which, np.concatenate(amounts), len(key))
+    if count is not None:
+        sends, takes = sends / count[:, None], takes / count[:, None]
+    return LaneFlows(key // kinds, key % kinds, total, sends[host], takes[host])
+
+
+def _sums(which: Longs, amount: Floats, size: int) -> Floats:
+    return np.bincount(which.ravel(), weights=amount, minlength=size).astype(np.float64)
+
+
+def _partners(a: Longs, b: Longs) -> tuple[Longs, Longs]:
+    """The lanes of both; where two hosts have none in common, the NICs they have, first with first."""
+    apart = np.flatnonzero(~((a != NONE) & (b != NONE)).any(axis=1))
+    if len(apart):
+        a, b = a.copy(), b.copy()
+        for row in apart.tolist():
+            for side in (a, b):
+                live = side[row][side[row] != NONE]
+                side[row] = np.concatenate([live, np.full(side.shape[1] - len(live), NONE)])
+    return a, b

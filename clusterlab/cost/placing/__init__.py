@@ -1,0 +1,1 @@
+"""Better orders of ranks for a job's groups: candidates, priced by predictions."""
