@@ -81,7 +81,11 @@ def request(
     ] = "auto",
     fabric: Annotated[
         str | None,
-        typer.Option("--fabric", help="Predict on this design: a name of `topo list` or a file."),
+        typer.Option(
+            "--fabric",
+            envvar="CLUSTERLAB_FABRIC",
+            help="Predict on this design: a name of `topo list` or a file.",
+        ),
     ] = None,
     deadline_s: Annotated[
         float,

@@ -6,20 +6,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from clusterlab.cli import lab_fabric
+from clusterlab.cli.lab_fabric import LabName
+from clusterlab.cli.lab_text import print_checks, print_status, progress_line
 from clusterlab.core.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from clusterlab.lab.doctor import Check
-    from clusterlab.lab.labs import LabStatus
-    from clusterlab.lab.readiness import Progress
 
 app = typer.Typer(
     help="A cluster in a box: real Slurm, munge and PMIx, several nodes, pretend GPUs.",
@@ -27,10 +23,14 @@ app = typer.Typer(
     epilog="Example: clusterlab lab up --nodes 2 && clusterlab lab exec -- srun -N2 hostname",
 )
 
-_Name = Annotated[str, typer.Option("--name", help="Which lab, where several are up.")]
+lab_fabric.add(app)
 
 
-@app.command("up", epilog="Example: clusterlab lab up --nodes 4 --gpus 8 --cpus 16 --sockets 2")
+@app.command(
+    "up",
+    epilog="Examples: clusterlab lab up --nodes 4 --gpus 8 --cpus 16 --sockets 2; "
+    "clusterlab lab up --fabric lab-rails-4x2",
+)
 def up(
     nodes: Annotated[
         int | None, typer.Option(help="Nodes (default: 4; 1 with --flat).", show_default=False)
@@ -59,6 +59,17 @@ def up(
         str | None,
         typer.Option(help="GPU type in Gres (default: h100; none if real).", show_default=False),
     ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            "--fabric",
+            help="Nodes, NICs, switches and shaped links of this design (a name or a file).",
+            show_default=False,
+        ),
+    ] = None,
+    routing: Annotated[
+        str, typer.Option(help="How the fabric's switches choose: pinned (d-mod-k) or hash.")
+    ] = "pinned",
     flat: Annotated[
         bool,
         typer.Option(
@@ -85,7 +96,7 @@ def up(
         int, typer.Option(help="Seconds a credential lives; a requeued job waits for it.")
     ] = 10,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for idle nodes.")] = 60.0,
-    name: _Name = "default",
+    name: LabName = "default",
 ) -> None:
     """Bring a lab up and wait until its nodes are idle."""
     from clusterlab.core.sizes import parse_size
@@ -93,12 +104,14 @@ def up(
 
     begun = time.monotonic()
     found = machine.observe()
+    shape = {"nodes": nodes, "gpus": gpus, "cpus": cpus, "sockets": sockets}
+    design = lab_fabric.design_of(fabric, routing, shape) if fabric else None
     spec = machine.sized(
         found,
-        nodes=nodes,
-        gpus=gpus,
-        cpus=cpus,
-        sockets=sockets,
+        **(design.shape if design else shape),
+        fabric=fabric or "",
+        fabric_digest=design.fabric.digest if design else "",
+        routing=routing,
         memory_mb=parse_size(memory, where="--memory") >> 20 if memory else None,
         gpu_type=gpu_type,
         flat=flat,
@@ -108,11 +121,12 @@ def up(
         cred_expire_s=cred_expire,
         extra_conf=conf or (),
     )
-    with _progress() as progress:
+    with progress_line() as progress:
         lab = lifecycle.up(
             spec,
             name=name,
             share=_directories(share or []),
+            fabric=design,
             machine=found,
             timeout_s=timeout,
             progress=progress,
@@ -128,7 +142,7 @@ def up(
 
 @app.command("down", epilog="Example: clusterlab lab down --all")
 def down(
-    name: _Name = "default",
+    name: LabName = "default",
     every: Annotated[bool, typer.Option("--all", help="Every lab of yours.")] = False,
 ) -> None:
     """Take a lab down: its processes, mounts, namespaces, links and files go."""
@@ -143,7 +157,7 @@ def down(
 
 @app.command("status", epilog="Example: clusterlab lab status --json")
 def status(
-    name: _Name = "default",
+    name: LabName = "default",
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Say what is up. Exit status 0 when every daemon runs and every node serves, else 1."""
@@ -156,7 +170,7 @@ def status(
     if as_json:
         typer.echo(json.dumps(asdict(now) | {"healthy": now.healthy}, indent=1))
     else:
-        _print_status(now)
+        print_status(now)
         others = [other for other in labs.names() if other != name]
         if others:
             typer.echo(f"other labs: {', '.join(others)}")
@@ -175,7 +189,7 @@ def execute(
     node: Annotated[
         str | None, typer.Option(help="A node (default: the login host).", show_default=False)
     ] = None,
-    name: _Name = "default",
+    name: LabName = "default",
 ) -> None:
     """Run a command in the lab, in this directory; its exit status and signals pass through."""
     from clusterlab.lab import labs
@@ -197,7 +211,7 @@ def execute(
 
 @app.command("kill-node", epilog="Example: clusterlab lab kill-node n1")
 def kill_node(
-    node: Annotated[str, typer.Argument(help="The node, such as n1.")], name: _Name = "default"
+    node: Annotated[str, typer.Argument(help="The node, such as n1.")], name: LabName = "default"
 ) -> None:
     """Cut a node's power: every process on it ends at once, without a signal first."""
     from clusterlab.lab import labs, lifecycle
@@ -214,13 +228,13 @@ def kill_node(
 def boot_node(
     node: Annotated[str, typer.Argument(help="The node, such as n1.")],
     timeout: Annotated[float, typer.Option(help="Seconds to wait until Slurm uses it.")] = 60.0,
-    name: _Name = "default",
+    name: LabName = "default",
 ) -> None:
     """Switch a node on again and wait until Slurm uses it."""
     from clusterlab.lab import labs, lifecycle
 
     begun = time.monotonic()
-    with _progress() as progress:
+    with progress_line() as progress:
         booted = lifecycle.boot_node(labs.find(name), node, timeout_s=timeout, progress=progress)
     done = f"serves after {time.monotonic() - begun:.2f} s" if booted else "was on"
     typer.echo(f"{node} {done}")
@@ -239,7 +253,7 @@ def doctor(
     if as_json:
         typer.echo(json.dumps([check.to_json() for check in checks], indent=1))
     else:
-        _print_checks(checks)
+        print_checks(checks)
     if any(check.status == MISSING for check in checks):
         raise typer.Exit(ExitCode.FINDING)
 
@@ -249,49 +263,8 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="lab")
 
 
-def _print_status(now: LabStatus) -> None:
-    if not now.up:
-        typer.echo(f"lab {now.name}: not up")
-        return
-    typer.echo(f"lab {now.name}: up{' (flat)' if now.flat else ''}, {now.run_dir}")
-    for daemon, state in (now.daemons or {}).items():
-        typer.echo(f"  {daemon:10} {state}")
-    for node in now.nodes:
-        typer.echo(
-            f"  {node.name:10} {node.power:8} {node.state:12} {node.address:12} "
-            f"{node.gpus} GPUs, {node.cpus} CPUs"
-        )
-
-
-def _print_checks(checks: list[Check]) -> None:
-    for check in checks:
-        typer.echo(f"{check.status:8} {check.name}: {check.detail}")
-        if check.fix:
-            typer.echo(f"{'':8} {check.fix}")
-
-
 def _directories(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not path.is_dir():
             raise UsageError("is not a directory", where=f"--share {path}")
     return paths
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Where progress goes: one changing line on a terminal, plain lines on stderr elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda text: print(text, file=sys.stderr, flush=True)
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("starting") as line:
-
-        def show(text: str) -> None:
-            if text.startswith("warning"):
-                console.print(text, markup=False, highlight=False)
-            else:
-                line.update(text)
-
-        yield show

@@ -40,7 +40,9 @@ def predict(
     fabric: Annotated[
         str | None,
         typer.Option(
-            "--fabric", help="A name of `topo list`, a file (`topo import` reads which), or `host`."
+            "--fabric",
+            envvar="CLUSTERLAB_FABRIC",
+            help="A name of `topo list`, a file (`topo import` reads which), or `host`.",
         ),
     ] = None,
     collective: Annotated[

@@ -30,9 +30,28 @@ def run_commands(commands: Sequence[Sequence[str]]) -> None:
         _run(command, None)
 
 
-def run_ip(lines: Sequence[str]) -> None:
-    """Run the lines by one `ip -batch`. Raises ClusterlabError with what it said."""
-    _run(("ip", "-batch", "-"), "\n".join(lines) + "\n")
+def run_ip(lines: Sequence[str], *, pid: int | None = None) -> None:
+    """Run the lines by one `ip -batch`, in the network namespace of ``pid`` if given.
+
+    Raises ClusterlabError with what it said.
+    """
+    _batch("ip", lines, pid)
+
+
+def run_tc(lines: Sequence[str], *, pid: int) -> None:
+    """The same for `tc -batch`."""
+    _batch("tc", lines, pid)
+
+
+def in_network_of(pid: int, command: Sequence[str]) -> list[str]:
+    """``command`` in the network namespace of process ``pid``."""
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *command]
+
+
+def _batch(program: str, lines: Sequence[str], pid: int | None) -> None:
+    if lines:
+        command = [program, "-batch", "-"]
+        _run(command if pid is None else in_network_of(pid, command), "\n".join(lines) + "\n")
 
 
 def _run(command: Sequence[str], text: str | None) -> None:

@@ -58,6 +58,7 @@ def examine(machine: Machine, *, flat: bool) -> list[Check]:
         checks.append(_program("ip", "iproute2"))
         # The trial of namespaces makes links, too.
         checks += [_namespaces(machine)] if checks[-1].status == OK else []
+        checks.append(_shaping())
     checks.append(_compiler(machine, flat=flat))
     return checks
 
@@ -153,6 +154,14 @@ def _program(program: str, package: str) -> Check:
     if found is None:
         return Check(program, MISSING, "not found", _install([package]))
     return Check(program, OK, found)
+
+
+def _shaping() -> Check:
+    found = which("tc")
+    if found is None:
+        what = "not found: lab up --fabric cannot shape its links"
+        return Check("tc", WARNING, what, _install(["iproute2"]))
+    return Check("tc", OK, found)
 
 
 def _namespaces(machine: Machine) -> Check:

@@ -18,6 +18,7 @@ from clusterlab.lab.description import Holder, read_description, read_holder
 from clusterlab.lab.layout import DEFAULT_NAME, Layout, find_layout
 from clusterlab.lab.processes import command_line, descendants, process
 from clusterlab.lab.spec import LOGIN_HOST, LabSpec, Setup, node_address, node_index, node_names
+from clusterlab.lab.switches import SWITCH_MARK, read_data_network
 
 _IDLE = ("idle", "mixed", "allocated", "completing")
 
@@ -61,7 +62,9 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """A lab as it is now. ``daemons``: ``running`` or how each ended."""
+    """A lab as it is now. ``daemons``: ``running`` or how each ended. ``fabric`` to ``broken`` are of the
+    data network, empty without: the design it came up with, what --fabric takes, and what is broken.
+    """
 
     name: str
     up: bool
@@ -70,6 +73,10 @@ class LabStatus:
     slurm_conf: str = ""
     daemons: Mapping[str, str] | None = None
     nodes: tuple[NodeStatus, ...] = ()
+    fabric: str = ""
+    routing: str = ""
+    fabric_file: str = ""
+    broken: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -107,6 +114,7 @@ def status(lab: Lab) -> LabStatus:
     """The lab as it is now. Raises DeadlineError when it does not answer."""
     alive = control.ask(lab.layout.control, "status")
     states = control.ask(lab.layout.control, "states")["states"]
+    network = read_data_network(lab.layout)
     nodes = tuple(
         NodeStatus(
             name=name,
@@ -126,6 +134,10 @@ def status(lab: Lab) -> LabStatus:
         slurm_conf=str(lab.slurm_conf),
         daemons=alive["daemons"],
         nodes=nodes,
+        fabric=lab.spec.fabric,
+        routing=lab.spec.routing if network else "",
+        fabric_file=str(lab.layout.fabric) if network else "",
+        broken=network.broken if network else (),
     )
 
 
@@ -134,19 +146,21 @@ def environment(lab: Lab, base: Mapping[str, str] | None = None) -> dict[str, st
 
     Variables of a Slurm job that we ourselves run in would send srun to that job: they are left out.
     SBATCH_GPUS_PER_NODE fits job files to the lab's nodes, as a site's own defaults would (sbatch's
-    command line still wins).
+    command line still wins). With a fabric CLUSTERLAB_FABRIC names it as it is now.
     """
     own = dict(os.environ if base is None else base)
     if "SLURM_JOB_ID" in own:
         own = {k: v for k, v in own.items() if not k.startswith(("SLURM_", "SLURMD_", "PMIX_"))}
     own.setdefault("SBATCH_GPUS_PER_NODE", str(lab.spec.gpus))
+    if lab.spec.fabric:
+        own.setdefault("CLUSTERLAB_FABRIC", str(lab.layout.fabric))
     return own | {"SLURM_CONF": str(lab.slurm_conf), "PATH": search_path(own)}
 
 
 def enter_command(
     lab: Lab, command: Sequence[str], *, node: str | None = None, cwd: Path | None = None
 ) -> list[str]:
-    """The command line that runs ``command`` on the login host (``ctl``), or on ``node``.
+    """The command line that runs ``command`` on the login host (``ctl``), or on ``node`` (or a switch).
 
     It gives back the command's exit status (128+n where signal n ended it) and hands on signals; run
     it with ``environment(lab)``. Raises UsageError for an unknown node, DeadlineError for one that
@@ -159,19 +173,29 @@ def enter_command(
         "cwd": str(Path.cwd() if cwd is None else cwd),
         "host": node or LOGIN_HOST,
     }
-    if node not in (None, LOGIN_HOST):
-        node_index(lab.spec, str(node))
+    elsewhere = node if node not in (None, LOGIN_HOST) else None
+    if elsewhere is not None and elsewhere not in switch_names(lab):
+        node_index(lab.spec, elsewhere)
     if not lab.spec.flat:
-        target = lab.holder.login if node in (None, LOGIN_HOST) else _node_init(lab, str(node))
+        target = lab.holder.login if elsewhere is None else _holder_of(lab, elsewhere)
         found = process(target)
         request |= {"pid": target, "start": found.start if found else ""}
     script = str(Path(__file__).with_name("enter.py"))
     return [sys.executable, "-I", "-S", script, json.dumps(request), *command]
 
 
-def _node_init(lab: Lab, name: str) -> int:
-    """The machine's pid of process 1 of node ``name``: it is the one whose command line says so."""
-    wanted = ["clusterlab.lab.node_init", str(lab.layout.run_dir), name]
+def switch_names(lab: Lab) -> tuple[str, ...]:
+    """The switches of the lab's fabric; none without one."""
+    network = read_data_network(lab.layout)
+    return tuple(network.switches) if network else ()
+
+
+def _holder_of(lab: Lab, name: str) -> int:
+    """The machine's pid of process 1 of a node, or of the process that holds a switch: the one whose
+    command line says so.
+    """
+    mark = SWITCH_MARK if name in switch_names(lab) else "clusterlab.lab.node_init"
+    wanted = [mark, str(lab.layout.run_dir), name]
     for pid in descendants(lab.holder.login):
         words = command_line(pid)
         # `unshare`, its parent, has the same words behind its own.

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from clusterlab.core.errors import UsageError
 
@@ -23,6 +24,9 @@ _MAX_RUN_DIR_FLAT = 40
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The paths of one lab below ``run_dir``."""
+
+    DESIGN: ClassVar[str] = "design.yaml"
+    NICS: ClassVar[str] = "nics"
 
     run_dir: Path
 
@@ -77,11 +81,6 @@ class Layout:
         return self.run_dir / "pmix"
 
     @property
-    def shim_source(self) -> Path:
-        """The affinity shim's C source, as compiled."""
-        return self.run_dir / "fakeaff.c"
-
-    @property
     def shim(self) -> Path:
         """The affinity shim."""
         return self.run_dir / "libfakeaff.so"
@@ -90,6 +89,26 @@ class Layout:
     def description(self) -> Path:
         """LabSpec and Setup, for the processes inside."""
         return self.run_dir / "lab.json"
+
+    @property
+    def network(self) -> Path:
+        """The data network of a lab with a fabric, as it is now."""
+        return self.run_dir / "network.json"
+
+    @property
+    def design(self) -> Path:
+        """The lab's fabric as it came up, where it is no design that travels with clusterlab."""
+        return self.run_dir / self.DESIGN
+
+    @property
+    def fabric(self) -> Path:
+        """The lab's fabric as it is now: what --fabric takes."""
+        return self.run_dir / "fabric.yaml"
+
+    @property
+    def source_nic(self) -> Path:
+        """The library that sends what a rank sends by the rank's own NIC."""
+        return self.run_dir / "libsourcenic.so"
 
     @property
     def processes(self) -> Path:
@@ -109,6 +128,10 @@ class Layout:
     def task_exports(self, name: str) -> Path:
         """What the TaskProlog prints on one node."""
         return self.node(name) / "task-exports"
+
+    def task_nics(self, name: str) -> Path:
+        """What the TaskProlog prints on one node for its task of local rank 0, 1, …: a file each."""
+        return self.node(name) / self.NICS
 
     def node(self, name: str) -> Path:
         """The directory of one node."""

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import ClusterlabError, DeadlineError, StorageError, UsageError
 from clusterlab.lab import control
@@ -25,6 +26,9 @@ from clusterlab.lab.processes import descendants, kill_tree, process, spawn, wai
 from clusterlab.lab.readiness import Progress, silent, wait_until_idle
 from clusterlab.lab.spec import LabSpec, Setup, node_index
 
+if TYPE_CHECKING:  # a lab without a fabric comes up without numpy and YAML
+    from clusterlab.lab.fabric_of_lab import LabFabric
+
 DEFAULT_TIMEOUT_S = 60.0
 
 
@@ -34,6 +38,7 @@ def up(
     name: str = DEFAULT_NAME,
     base: Path | None = None,
     share: Iterable[Path] = (),
+    fabric: LabFabric | None = None,
     machine: Machine | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     progress: Progress = silent,
@@ -41,8 +46,9 @@ def up(
     """Bring a lab up and wait until every node is idle; the lab of the same spec that is up already.
 
     ``share`` are directories below a node-local root (/tmp, /dev/shm) that the nodes must see, beside
-    those of ``needed_directories``. Raises UsageError (machine lacks something, another lab of this
-    name is up) or DeadlineError (a daemon died, or ``timeout_s`` passed); nothing is left running.
+    those of ``needed_directories``; ``fabric`` is that of ``spec``. Raises UsageError (machine lacks
+    something, another lab of this name is up) or DeadlineError (a daemon died, or ``timeout_s`` passed);
+    nothing is left running.
     """
     machine = observe() if machine is None else machine
     layout = find_layout(name, base)
@@ -54,7 +60,7 @@ def up(
         if running := load(layout):
             return _same(running, spec)
         progress("writing configuration")
-        setup = _write(layout, spec, machine, share)
+        setup = _write(layout, spec, machine, share, fabric)
         try:
             _start(layout, user_namespace=setup.user_namespace, flat=spec.flat)
             wait_until_idle(layout, timeout_s, progress)
@@ -140,14 +146,21 @@ def _same(running: Lab, spec: LabSpec) -> Lab:
     return running
 
 
-def _write(layout: Layout, spec: LabSpec, machine: Machine, share: Iterable[Path]) -> Setup:
+def _write(
+    layout: Layout,
+    spec: LabSpec,
+    machine: Machine,
+    share: Iterable[Path],
+    fabric: LabFabric | None,
+) -> Setup:
     """Put everything on disk that the lab's processes need."""
     _empty(layout)
     ports = _free_ports(spec.nodes + 1) if spec.flat else ()
     wanted = (*needed_directories(), *(path.resolve() for path in share))
-    setup = resolve(spec, machine, layout, ports=ports, share=wanted)
+    several = fabric is not None and fabric.several_nics
+    setup = resolve(spec, machine, layout, ports=ports, share=wanted, several_nics=several)
     try:
-        prepare(layout, spec, setup, machine.compiler)
+        prepare(layout, spec, setup, machine.compiler, fabric)
     except OSError as error:
         raise StorageError(
             f"cannot be written: {error.strerror}",

@@ -33,6 +33,7 @@ from clusterlab.lab.layout import Layout
 from clusterlab.lab.namespaces import unshare, wait_for_network
 from clusterlab.lab.processes import kill_tree, listening, spawn
 from clusterlab.lab.spec import LOGIN_HOST, LabSpec, Setup, node_index, node_names
+from clusterlab.lab.switches import Switches, read_data_network
 
 _STEP_S = 0.005
 
@@ -46,6 +47,8 @@ class LoginHost:
         self.setup = setup
         self.running: dict[int, str] = {}
         self.ended: dict[str, str] = {}
+        network = read_data_network(layout)
+        self.switches = Switches(layout, network) if network else None
 
     def isolate(self) -> None:
         """Make this process the lab's login host, apart from the machine."""
@@ -58,6 +61,8 @@ class LoginHost:
         wanted = (*mounts.SYSTEM_FILES, Path("/etc/slurm"))
         present = [path for path in wanted if path.exists()]
         run_commands(mounts.login_mounts(self.setup, self.layout, present))
+        if self.switches:
+            self.switches.start()
 
     def start_munged(self) -> None:
         """Start munged, where the lab has one."""
@@ -101,6 +106,9 @@ class LoginHost:
                 # The link of its last life goes with the old namespace, but only some time later.
                 with contextlib.suppress(ClusterlabError):
                     run_ip(network.detach_links(self.spec, index))
+            if self.switches:
+                self.switches.attach(name, pid)
+            # Last: the node goes on as soon as this link is there.
             run_ip(network.attach_links(self.spec, index, pid))
         self.ended.pop(name, None)
         return {"ok": True, "already": False}
@@ -114,6 +122,13 @@ class LoginHost:
                 self.reap()
                 return {"ok": gone} if gone else {"error": f"processes of {name} did not end"}
         return {"error": f"{name} is off already"}
+
+    def change_network(self) -> dict[str, Any]:
+        """Take over the data network as its file has it now."""
+        if self.switches is None:
+            return {"error": "this lab has no fabric"}
+        self.switches.apply()
+        return {"ok": True}
 
     def states(self) -> dict[str, Any]:
         """What Slurm says of each node."""
@@ -150,6 +165,7 @@ class LoginHost:
             "states": self.states,
             "boot": lambda: self.boot(request["node"]),
             "kill": lambda: self.kill(request["node"]),
+            "network": self.change_network,
         }
         try:
             return actions[request["do"]]()
@@ -166,6 +182,8 @@ class LoginHost:
             if not pid:
                 return
             if name := self.running.pop(pid, None):
+                if self.switches:
+                    self.switches.detach(name)
                 code = os.waitstatus_to_exitcode(status)
                 self.ended[name] = f"exit status {code}" if code >= 0 else f"signal {-code}"
                 print(f"{name} ended: {self.ended[name]}", flush=True)

@@ -87,6 +87,9 @@ def sized(
     cred_expire_s: int = 10,
     extra_conf: Iterable[str] = (),
     topology_conf: str = "",
+    fabric: str = "",
+    fabric_digest: str = "",
+    routing: str = "pinned",
 ) -> LabSpec:
     """A LabSpec with what was not given filled in for ``machine``. Raises UsageError.
 
@@ -112,6 +115,9 @@ def sized(
         cred_expire_s=cred_expire_s,
         extra_conf=tuple(extra_conf),
         topology_conf=topology_conf,
+        fabric=fabric,
+        fabric_digest=fabric_digest,
+        routing=routing,
     )
 
 
@@ -122,13 +128,22 @@ def resolve(
     *,
     ports: tuple[int, ...] = (),
     share: Iterable[Path] = (),
+    several_nics: bool = False,
 ) -> Setup:
-    """How ``spec`` is realised on ``machine``. ``ports``: slurmctld's and each slurmd's, flat mode only."""
+    """How ``spec`` is realised on ``machine``. ``ports``: slurmctld's and each slurmd's, flat mode only.
+
+    ``several_nics``: nodes have more than one NIC of a fabric.
+    """
     user_namespace = not machine.root and not spec.flat
     if user_namespace and machine.compiler is None:
         raise UsageError(
             "no C compiler: without root, Slurm's daemons need the setgroups() of the shim",
             fix="install gcc, or clusterlab lab up --flat",
+        )
+    if several_nics and machine.compiler is None:
+        raise UsageError(
+            "no C compiler: with several NICs per node a rank sends by its own only with a small library",
+            fix="install gcc, or choose a fabric with one NIC per node",
         )
     if spec.flat and machine.user is None:
         raise UsageError(
@@ -146,6 +161,7 @@ def resolve(
         ports=ports,
         shared=() if spec.flat else shared_directories((layout.run_dir, *share)),
         pmix_lib="" if spec.flat else str(machine.pmix_lib_to_mend or ""),
+        source_nic=several_nics,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from clusterlab.lab.layout import Layout
 from clusterlab.lab.spec import (
@@ -15,6 +16,7 @@ from clusterlab.lab.spec import (
     node_index,
     node_names,
 )
+from clusterlab.lab.wires import Nic
 
 LOGIN_PORT = 6817
 NODE_PORT = 6818
@@ -160,15 +162,16 @@ def cgroup_conf() -> str:
     return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
 
 
-def hosts(spec: LabSpec) -> str:
-    """/etc/hosts of every host in the lab.
+def hosts(spec: LabSpec, nics: Sequence[Nic] = ()) -> str:
+    """/etc/hosts of every host in the lab. A NIC of the data network is called n0-nic0.
 
     The v4-mapped forms answer the reverse look-up that torch's TCPStore, an IPv6 socket, makes for
     each connection; without them each costs a warning.
     """
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
-    lines += [f"{address} {name}" for address, name in hosts_of(spec)]
-    lines += [f"::ffff:{address} {name}" for address, name in hosts_of(spec)]
+    every = [*hosts_of(spec), *((nic.address, f"{nic.node}-{nic.name}") for nic in nics)]
+    lines += [f"{address} {name}" for address, name in every]
+    lines += [f"::ffff:{address} {name}" for address, name in every]
     return "\n".join(lines) + "\n"
 
 
@@ -179,15 +182,30 @@ def nsswitch(machine: str) -> str:
     return machine + ("" if machine.endswith("\n") or not machine else "\n") + "hosts: files\n"
 
 
-def task_prolog(setup: Setup, layout: Layout) -> str:
-    """The TaskProlog: its ``export`` lines reach every task's environment, here the affinity shim."""
+def task_prolog(spec: LabSpec, setup: Setup, layout: Layout) -> str:
+    """The TaskProlog: its ``export`` lines reach every task's environment, here the affinity shim.
+
+    With a fabric also the NIC of the task's GPU, unless the user has chosen an interface.
+    """
     lines = ["#!/bin/sh"]
     if setup.affinity == "shim":
         lines += [
             f'cat {layout.run_dir}/"$SLURMD_NODENAME"/task-exports',
-            f'echo export LD_PRELOAD={layout.shim}"${{LD_PRELOAD:+:$LD_PRELOAD}}"',
         ]
+    libraries = [str(layout.shim)] if setup.affinity == "shim" else []
+    libraries += [str(layout.source_nic)] if setup.source_nic else []
+    if libraries:
+        preload = ":".join(libraries)
+        lines.append(f'echo export LD_PRELOAD={preload}"${{LD_PRELOAD:+:$LD_PRELOAD}}"')
+    if spec.fabric:
+        nics = f'{layout.run_dir}/"$SLURMD_NODENAME"/{layout.NICS}'
+        lines.append(f'[ -n "$GLOO_SOCKET_IFNAME" ] || cat {nics}/$((SLURM_LOCALID % {spec.gpus}))')
     return "\n".join(lines) + "\n"
+
+
+def task_nic(nic: Nic) -> str:
+    """What the TaskProlog prints for a task whose GPU uses ``nic``."""
+    return f"export GLOO_SOCKET_IFNAME={nic.name}\nexport SOURCENIC={nic.address}\n"
 
 
 def task_exports(spec: LabSpec, setup: Setup, layout: Layout, name: str) -> str:

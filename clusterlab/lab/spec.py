@@ -16,6 +16,9 @@ LOGIN_HOST = "ctl"
 SUBNET = "10.77.0"
 """Every lab has network namespaces of its own, so all labs use the same addresses."""
 
+NIC_NETWORK = "10.78.0.0/16"
+"""The data network of a lab with a fabric: 10.78.<NIC of the node>.<as in SUBNET>."""
+
 _LIMITS = {
     # Addresses are SUBNET.10 and up, in one /24.
     "nodes": (1, 200),
@@ -30,6 +33,8 @@ _LIMITS = {
     "cred_expire_s": (5, 86400),
 }
 _AUTH = ("munge", "none")
+ROUTINGS = ("pinned", "hash")
+"""How the switches of a fabric choose. ``adaptive`` is per packet, which a lab's kernel has no way to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ class LabSpec:
     ``slurmd_timeout_s`` 300, ``kill_wait_s`` 30 and ``cred_expire_s`` 120 (the last is also how long
     a requeued job waits). ``extra_conf`` are further lines of slurm.conf; ``topology_conf`` is the text of
     topology.conf, empty for a flat network (else slurmctld uses topology/tree).
+
+    ``fabric`` is the design (a name or a file) that the data network follows, empty for none;
+    ``fabric_digest`` its text's, ``routing`` how its switches choose (pinned or hash).
     """
 
     nodes: int = 4
@@ -61,6 +69,9 @@ class LabSpec:
     cred_expire_s: int = 10
     extra_conf: tuple[str, ...] = ()
     topology_conf: str = ""
+    fabric: str = ""
+    fabric_digest: str = ""
+    routing: str = "pinned"
 
     def __post_init__(self) -> None:
         """Raise UsageError naming the first field out of its limits."""
@@ -83,6 +94,21 @@ class LabSpec:
                 f"GPU type {self.gpu_type!r}",
                 where="lab: gpu_type",
                 expected="letters, digits, '_', '.' or '-'",
+            )
+        if self.routing not in ROUTINGS:
+            raise unknown("routing", self.routing, ROUTINGS, where="lab: routing")
+        if self.routing != ROUTINGS[0] and not self.fabric:
+            raise UsageError(
+                f"routing {self.routing} without switches",
+                where="lab: routing",
+                expected="a fabric",
+            )
+        if self.fabric and self.flat:
+            raise UsageError(
+                "a flat lab has no network of its own",
+                where="lab: fabric",
+                expected="a lab in namespaces",
+                fix="leave --flat out",
             )
         if self.real_gpus and not (self.flat and self.nodes == 1):
             raise UsageError(
@@ -116,7 +142,8 @@ class Setup:
     ``none``. ``real_cpus`` are the CPUs this machine allows us. ``devices`` are the files that stand
     for GPUs 0, 1, …. ``ports`` are those of slurmctld and of each node's slurmd. ``shared`` are the
     directories below a node-local root that every node still sees. ``pmix_lib`` is the directory in
-    which Slurm's PMIx plugin would find no libpmix.so, or a wrong one; else empty.
+    which Slurm's PMIx plugin would find no libpmix.so, or a wrong one; else empty. ``source_nic``: nodes
+    have several NICs, and a library sends what a rank sends by its own.
     """
 
     hostname: str
@@ -128,6 +155,7 @@ class Setup:
     ports: tuple[int, ...]
     shared: tuple[str, ...] = ()
     pmix_lib: str = ""
+    source_nic: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that ``from_json`` reads back."""
@@ -163,6 +191,21 @@ def login_address() -> str:
 def node_address(index: int) -> str:
     """The IPv4 address of node ``index``."""
     return f"{SUBNET}.{10 + index}"
+
+
+def nic_address(nic: int, node: int) -> str:
+    """The IPv4 address of NIC number ``nic`` of node number ``node``."""
+    return f"10.78.{nic}.{10 + node}"
+
+
+def nic_subnet(nic: int) -> str:
+    """Where NICs number ``nic`` of all nodes are."""
+    return f"10.78.{nic}.0/24"
+
+
+def switch_address(switch: int) -> str:
+    """The IPv4 address of switch number ``switch``."""
+    return f"10.79.0.{1 + switch}"
 
 
 def hosts_of(spec: LabSpec) -> Iterator[tuple[str, str]]:

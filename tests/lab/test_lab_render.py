@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clusterlab.lab import render
 from clusterlab.lab.machine import resolve, sized
 from clusterlab.lab.spec import LabSpec, Setup
+from clusterlab.lab.wires import Nic
 from tests.lab.machines import GPU_SERVER, LAYOUT, SMALL
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "lab"
@@ -35,7 +36,7 @@ def texts(spec: LabSpec, setup: Setup) -> dict[str, str]:
         "cgroup.conf": render.cgroup_conf(),
         "hosts": render.hosts(spec),
         "nsswitch.conf": render.nsswitch("passwd: files sss\nhosts: files dns\n"),
-        "taskprolog": render.task_prolog(setup, LAYOUT),
+        "taskprolog": render.task_prolog(spec, setup, LAYOUT),
         "task-exports": render.task_exports(spec, setup, LAYOUT, "n0"),
         "slurmd.env": "".join(f"{k}={v}\n" for k, v in sorted(environment.items())),
     }
@@ -103,7 +104,7 @@ def test_without_a_shim_tasks_are_not_bound_and_get_no_preload() -> None:
     spec = LabSpec()
     setup = resolve(spec, machine, LAYOUT)
     assert "TaskPlugin=task/none\n" in render.slurm_conf(spec, setup, LAYOUT)
-    assert "LD_PRELOAD" not in render.task_prolog(setup, LAYOUT)
+    assert "LD_PRELOAD" not in render.task_prolog(spec, setup, LAYOUT)
     assert "LD_PRELOAD" not in render.slurmd_environment(spec, setup, LAYOUT, "n0")
 
 
@@ -134,7 +135,7 @@ def test_the_task_prolog_prints_what_slurm_reads(tmp_path: Path) -> None:
     layout.node("n1").mkdir()
     layout.task_exports("n1").write_text(render.task_exports(spec, setup, layout, "n1"))
     said = subprocess.run(
-        ["sh", "-c", render.task_prolog(setup, layout)],
+        ["sh", "-c", render.task_prolog(spec, setup, layout)],
         env={"SLURMD_NODENAME": "n1", "LD_PRELOAD": ""},
         capture_output=True,
         text=True,
@@ -143,3 +144,47 @@ def test_the_task_prolog_prints_what_slurm_reads(tmp_path: Path) -> None:
     assert f"export LD_PRELOAD={tmp_path}/libfakeaff.so" in said
     assert f"export FAKEAFF_DIR={tmp_path}/n1/aff" in said
     assert "export FAKEAFF_NCPU=16" in said
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "chosen", "said"),
+    [
+        ("0", "", "export GLOO_SOCKET_IFNAME=nic0"),
+        ("1", "", "export GLOO_SOCKET_IFNAME=nic1"),
+        ("3", "", "export GLOO_SOCKET_IFNAME=nic1"),  # more tasks than GPUs: they take turns
+        ("1", "eth0", None),  # the user knows better
+    ],
+)
+def test_with_a_fabric_a_task_is_told_the_nic_of_its_gpu(
+    tmp_path: Path, local_rank: str, chosen: str, said: str | None
+) -> None:
+    layout = type(LAYOUT)(tmp_path)
+    spec = replace(SPEC, gpus=2, fabric="lab-rails-4x2")
+    setup = replace(resolve(spec, SMALL, layout, several_nics=True), affinity="none")
+    layout.task_nics("n1").mkdir(parents=True)
+    for gpu in range(2):
+        nic = Nic("n1", gpu, f"nic{gpu}", f"10.78.{gpu}.11", "leaf0")
+        (layout.task_nics("n1") / str(gpu)).write_text(render.task_nic(nic))
+    printed = subprocess.run(
+        ["sh", "-c", render.task_prolog(spec, setup, layout)],
+        env={
+            "SLURMD_NODENAME": "n1",
+            "SLURM_LOCALID": local_rank,
+            "GLOO_SOCKET_IFNAME": chosen,
+            "PATH": os.environ["PATH"],
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert printed[0] == f"export LD_PRELOAD={layout.source_nic}"
+    assert [line for line in printed if "GLOO" in line] == ([said] if said else [])
+    assert [line for line in printed if "SOURCENIC" in line] == (
+        [f"export SOURCENIC=10.78.{said[-1]}.11"] if said else []
+    )
+
+
+def test_the_names_of_nics_are_known_to_every_host() -> None:
+    text = render.hosts(SPEC, [Nic("n1", 0, "nic0", "10.78.0.11", "leaf0")])
+    assert "10.78.0.11 n1-nic0" in text.splitlines()
+    assert "::ffff:10.78.0.11 n1-nic0" in text.splitlines()
