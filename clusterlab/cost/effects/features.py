@@ -84,8 +84,8 @@ def features(
         wire_us=wire,
         network_wire_us=network_wire,
         copy_us=_copy_us(comm, size),
-        staged_us=_staged_us(comm, size * (2 if collective == "all_reduce" else 1)),
-        crowd=_crowd(comm),
+        staged_us=_staged_us(comm, size * (2 if collective == "all_reduce" else 1), 1.0),
+        crowd=_crowd(comm.staged_hops),
     )
 
 
@@ -135,8 +135,8 @@ def message_features(
         wire_us=wire_us,
         network_wire_us=0.0,
         copy_us=_copy_us(comm, size) if collective == "all_to_all" else 0.0,
-        staged_us=_staged_us(comm, size),
-        crowd=_crowd(comm),
+        staged_us=_staged_us(comm, size, comm.staged_pairs),
+        crowd=_crowd(comm.ranks_per_node),
     )
 
 
@@ -159,6 +159,8 @@ def hops(comm: Communicator, collective: str, algorithm: str) -> tuple[int, int]
 def gpu_link_GBps(comm: Communicator) -> float:
     """What the links of one GPU to its peers carry together, as NCCL's search counts them."""
     ring = comm.graphs["ring"]
+    if comm.intra == "nvlink" and comm.switch_GBps is not None:
+        return comm.switch_GBps
     if comm.nodes > 1 and comm.intra == "nvlink":
         return max(ring.channels * ring.intra_GBps, _NVSWITCH_GBps.get(_generation(comm), 0.0))
     if comm.intra == "nvlink" and comm.nvswitch:
@@ -189,14 +191,15 @@ def _copy_us(comm: Communicator, size_bytes: float) -> float:
     return size_bytes / comm.ranks / (gpu_link_GBps(comm) * 1e3)
 
 
-def _staged_us(comm: Communicator, size_bytes: float) -> float:
-    """What a rank passes on, all of it but its own part, to a neighbour in its host."""
+def _staged_us(comm: Communicator, size_bytes: float, share: float) -> float:
+    """What a rank passes on, all of it but its own part: ``share`` of that through its host's memory."""
     inside = comm.host_memory and comm.ranks_per_node > 1
-    return size_bytes * (comm.ranks - 1) / comm.ranks / 1e3 if inside else 0.0
+    return share * size_bytes * (comm.ranks - 1) / comm.ranks / 1e3 if inside else 0.0
 
 
-def _crowd(comm: Communicator) -> float:
-    return min(max(1.0, comm.ranks_per_node / 2), _CROWDED)
+def _crowd(ranks: int) -> float:
+    """Half of the ranks that copy through one host's memory."""
+    return min(max(1.0, ranks / 2), _CROWDED)
 
 
 def _nics_GBps(comm: Communicator) -> float:

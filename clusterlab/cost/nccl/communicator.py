@@ -59,8 +59,10 @@ class Communicator:
     ``compute_capability`` is 90 for sm_90 (the least of the group), None for AMD. ``gpu`` is the chip's
     name (``H100``). ``graphs`` by algorithm: ring, tree, nvls, collnet_direct, collnet_chain; one that
     is missing was not found. ``nvls`` and ``collnet``: the machines can multicast and reduce in NVSwitch,
-    and in the network. ``intra`` is the link between ranks of a node, ``host_memory`` that they reach
-    each other through host memory (no peer access). ``heads``: GPUs of a node with a NIC of their own.
+    and in the network. ``intra`` is the link between ranks of a node. ``staged_hops`` of the ring through
+    a node's GPUs in their order, and ``staged_pairs`` (a share) of all pairs, go through host memory: they
+    have no peer access. ``heads``: GPUs of a node with a NIC of their own. ``switch_GBps``: the links of one
+    GPU to its NVSwitches together, None where the fabric has none or is not known.
     """
 
     ranks: int
@@ -75,9 +77,16 @@ class Communicator:
     nvswitch: bool = True
     nvls: bool = True
     collnet: bool = False
-    host_memory: bool = False
+    staged_hops: int = 0
+    staged_pairs: float = 0.0
     heads: int = 1
     hosts: int = 1
     network: Network | None = None
     library: Literal["nccl", "rccl"] = "nccl"
     version: str = NEWEST
+    switch_GBps: float | None = None
+
+    @property
+    def host_memory(self) -> bool:
+        """Whether ranks of a node reach each other through host memory, some at least."""
+        return self.staged_hops > 0 or self.staged_pairs > 0

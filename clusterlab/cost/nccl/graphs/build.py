@@ -104,12 +104,16 @@ def _communicator(
         nvswitch=all(s.switched for s in systems),
         nvls="nvls" in graphs,
         collnet="collnet_chain" in graphs or "collnet_direct" in graphs,
-        host_memory=any(_by_host_memory(s) for s in systems),
+        staged_hops=max(s.staged_hops for s in systems),
+        staged_pairs=max(s.staged_pairs for s in systems),
         heads=min(_heads(s) for s in systems),
         hosts=hosts,
         network=_least_network(systems, transport, least) if transport else None,
         library=least.library,
         version=version,
+        switch_GBps=min(min(s.hub_rates) / 1000 for s in systems)
+        if all(s.switched for s in systems)
+        else None,
     )
 
 
@@ -249,11 +253,6 @@ def _intra(systems: Sequence[System]) -> Literal["nvlink", "xgmi", "pcie"]:
     if any(s.least_types[1] > PathType.C2C for s in several):
         return "pcie"
     return "xgmi" if any(s.xgmi for s in several) else "nvlink"
-
-
-def _by_host_memory(system: System) -> bool:
-    """Whether some pair of a node's GPUs has no peer access."""
-    return len(system.gpus) > 1 and system.least_types[1] > system.levels.p2p
 
 
 def _heads(system: System) -> int:

@@ -161,6 +161,25 @@ class System:
         )
 
     @cached_property
+    def staged_hops(self) -> int:
+        """Hops of the ring through the GPUs in their order that have no peer access."""
+        n = len(self.gpus)
+        return sum(self._staged(self.gpus[i], self.gpus[(i + 1) % n]) for i in range(n))
+
+    @cached_property
+    def staged_pairs(self) -> float:
+        """Share of the pairs of GPUs without peer access."""
+        n = len(self.gpus)
+        if n < 2 or self.least_types[1] <= self.levels.p2p:
+            return 0.0
+        return sum(self._staged(a, b) for a in self.gpus for b in self.gpus) / (n * (n - 1))
+
+    def _staged(self, src: str, dst: str) -> bool:
+        if src == dst or self.least_types[1] <= self.levels.p2p:
+            return False
+        return self.way(src, dst).type > self.levels.p2p
+
+    @cached_property
     def _types_between(self) -> frozenset[PathType]:
         if self.switched and self.levels.p2p >= PathType.NVL:
             return frozenset({PathType.NVL})

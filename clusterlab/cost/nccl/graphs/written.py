@@ -123,6 +123,7 @@ def communicator_from_graphs(
     ring = found["ring"]
     nvlink = PathType[ring.type_intra] <= PathType.NVB
     per_node = -(-ranks // nodes)
+    staged = ring.type_intra in ("PHB", "SYS")
     return Communicator(
         ranks=ranks,
         nodes=nodes,
@@ -136,7 +137,8 @@ def communicator_from_graphs(
         nvswitch="nvls" in found,
         nvls="nvls" in found,
         collnet="collnet_chain" in found or "collnet_direct" in found,
-        host_memory=ring.type_intra in ("PHB", "SYS"),
+        staged_hops=per_node if staged else 0,
+        staged_pairs=float(staged),
         heads=found["nvls"].channels if "nvls" in found else per_node,
         hosts=hosts or nodes,
         network=network,
