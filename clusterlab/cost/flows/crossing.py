@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from clusterlab.cost.flows.ends import ends_of
 from clusterlab.cost.flows.patterns import Pattern
 from clusterlab.cost.flows.traffic import Fullness, fullness
+from clusterlab.cost.recall import recalled, recalled_groups
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.network import Network, has_network, network_of
 from clusterlab.topology.routing.policy import Pinned, Policy, StaticHash
@@ -53,11 +55,12 @@ def crossings(
 
     Raises UsageError where the network is cut in two between them.
     """
-    key = ("crossings", pattern, routing, tuple(map(tuple, groups)))
-    if key not in fabric.memo:
-        fabric.memo[key] = _crossings(fabric, groups, pattern, routing)
-    found: tuple[Crossing, ...] = fabric.memo[key]
-    return found
+    return recalled_groups(
+        fabric,
+        ("crossings", pattern, routing),
+        groups,
+        lambda those: _crossings(fabric, those, pattern, routing),
+    )
 
 
 def _crossings(
@@ -66,7 +69,9 @@ def _crossings(
     if not has_network(fabric):
         return (UNHINDERED,) * len(groups)
     network = network_of(fabric)
-    every = [ends_of(fabric, network, devices) for devices in groups]
+    every = [
+        recalled(fabric, "ends", devices, partial(ends_of, fabric, network)) for devices in groups
+    ]
     several = [g for g, ends in enumerate(every) if len(ends.hosts) > 1]
     found = [UNHINDERED] * len(groups)
     if several:

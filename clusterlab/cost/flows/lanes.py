@@ -48,27 +48,63 @@ def lane_flows(pattern: Pattern, ends: Ends, kind: Longs) -> LaneFlows:
 
 def _flows(pairs: Pairs, kind: Longs, host: Longs, count: Longs | None) -> LaneFlows:
     """``pairs`` between rows of ``kind``; ``host`` is each host's row, ``count`` how many have that row."""
+    kind, lane, times = _different(kind)
     kinds = int(kind.max()) + 1
     sends, takes = np.zeros(kind.shape), np.zeros(kind.shape)
-    keys: list[Longs] = []
-    amounts: list[Floats] = []
+    totals = _Totals(kinds * kinds)
     width = max(1, _CELLS // kind.shape[1])
     for at in range(0, len(pairs.src), width):
         part = slice(at, at + width)
         src, dst, amount = pairs.src[part], pairs.dst[part], pairs.amount[part]
         a, b = _partners(kind[src], kind[dst])
         lanes = (a != NONE) & (b != NONE)
-        each = np.where(lanes, (amount / lanes.sum(axis=1))[:, None], 0.0)
-        np.add.at(sends, src, each)
-        np.add.at(takes, dst, each)
-        key, which = np.unique(a[lanes] * kinds + b[lanes], return_inverse=True)
-        keys.append(key)
-        amounts.append(_sums(which, each[lanes], len(key)))
-    key, which = np.unique(np.concatenate(keys), return_inverse=True)
-    total = _sums(which, np.concatenate(amounts), len(key))
+        each = np.where(lanes, (amount / (lanes @ times))[:, None], 0.0)
+        for column in range(kind.shape[1]):
+            sends[:, column] += _sums(src, each[:, column], len(kind))
+            takes[:, column] += _sums(dst, each[:, column], len(kind))
+        totals.add(a[lanes] * kinds + b[lanes], (each * times)[lanes])
+    key, total = totals.found()
     if count is not None:
         sends, takes = sends / count[:, None], takes / count[:, None]
+    sends, takes = sends[:, lane], takes[:, lane]
     return LaneFlows(key // kinds, key % kinds, total, sends[host], takes[host])
+
+
+def _different(kind: Longs) -> tuple[Longs, Longs, Longs]:
+    """The lanes that differ, which of them each lane is, and how many lanes are each: lanes whose NICs are
+    alike on every host carry equal flows. All as they are where a NIC is missing: lanes may meet crosswise.
+    """
+    if (kind == NONE).any():
+        every = np.arange(kind.shape[1])
+        return kind, every, np.ones_like(every)
+    lanes, lane, times = np.unique(kind, axis=1, return_inverse=True, return_counts=True)
+    return lanes, lane.ravel(), times
+
+
+class _Totals:
+    """Amounts summed by key below ``size``: in a table where that is small, else by sorting."""
+
+    def __init__(self, size: int) -> None:
+        self._table = np.zeros(size) if size <= _CELLS else None
+        self._keys: list[Longs] = []
+        self._amounts: list[Floats] = []
+
+    def add(self, keys: Longs, amounts: Floats) -> None:
+        """Add ``amounts`` [flows] to ``keys`` [flows]."""
+        if self._table is not None:
+            self._table += _sums(keys, amounts, len(self._table))
+            return
+        key, which = np.unique(keys, return_inverse=True)
+        self._keys.append(key)
+        self._amounts.append(_sums(which, amounts, len(key)))
+
+    def found(self) -> tuple[Longs, Floats]:
+        """Every key that has an amount, in order, with its sum."""
+        if self._table is not None:
+            keys = np.flatnonzero(self._table)
+            return keys, self._table[keys]
+        keys, which = np.unique(np.concatenate(self._keys), return_inverse=True)
+        return keys, _sums(which, np.concatenate(self._amounts), len(keys))
 
 
 def _sums(which: Longs, amount: Floats, size: int) -> Floats:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from clusterlab.topology.routing.load import demand
 from clusterlab.topology.routing.minimal import minimal_load
 from clusterlab.topology.routing.network import Bools, Floats, Ints, Network
-from clusterlab.topology.routing.options import Longs, Options, all_up, between, down, up
+from clusterlab.topology.routing.options import (
+    Longs,
+    Options,
+    all_up,
+    between,
+    down,
+    expanded,
+    up,
+)
 from clusterlab.topology.routing.ports import port_pairs
 from clusterlab.topology.routing.reach import FAR, Reach, reach_of
 
@@ -52,7 +60,10 @@ def fluid_load(
     lost = minimal_load(
         network, reach.network, (sources[apart], targets[apart], rate[apart]), load, broken=bad
     )
-    destinations, column = np.unique(network.high[start.last], return_inverse=True)
+    arrives = network.high[start.last]
+    used = np.zeros(network.switches, dtype=bool)
+    used[arrives] = True
+    destinations, column = np.flatnonzero(used), (np.cumsum(used) - 1)[arrives]
     at, arrived = network.high[start.first], np.zeros(len(destinations))
     amount = np.where(bad[start.first], 0.0, start.amount)
     lost += float(start.amount.sum() - amount.sum())
@@ -131,15 +142,14 @@ class _Block:
             at, some = at[~turns], some[~turns]
             choice = up(self.network, reach, at, group[some])
             return self._over(choice, at, some, rising, upward=True)
-        lost = 0.0
-        for switch in switches.tolist():
-            some = np.flatnonzero(rising[switch])
-            towards = group[some]
-            turns = reach.down[switch, towards] <= reach.total[switch, towards]
-            falling[switch, some[turns]] += rising[switch, some[turns]]
-            alike = ~turns & reach.any_up[switch, towards]
-            lost += self._split_alike(switch, some[alike], rising)
-            lost += self._split(switch, some[~turns & ~alike], rising, upward=True)
+        amount = rising[switches]
+        turns = reach.down[switches][:, group] <= reach.total[switches][:, group]
+        falling[switches] += np.where(turns, amount, 0.0)
+        alike = ~turns & reach.any_up[switches][:, group]
+        lost = self._split_alike(switches, np.where(alike, amount, 0.0), rising)
+        rest = (amount > 0) & ~turns & ~alike
+        for place in np.flatnonzero(rest.any(axis=1)).tolist():
+            lost += self._split(switches[place], np.flatnonzero(rest[place]), rising, upward=True)
         return lost
 
     def _down(self, switches: Longs, falling: Floats) -> float:
@@ -178,19 +188,25 @@ class _Block:
         np.add.at(flow, (end[whole], some[row[whole]]), moved[whole])
         return float(amount[total == 0].sum() + moved[~whole].sum())
 
-    def _split_alike(self, switch: int, some: Longs, flow: Floats) -> float:
-        """Move flow[switch, some] over all cables up, where each of them will do; returns what is lost."""
+    def _split_alike(self, switches: Longs, amount: Floats, flow: Floats) -> float:
+        """Move ``amount`` [switches, targets] over all cables up, where each of them will do; returns what
+        is lost.
+        """
+        from scipy.sparse import csr_array
+
         every = all_up(self.network)
-        mine = every.cables[every.start[switch] : every.start[switch + 1]]
-        amount = flow[switch, some]
-        if not len(some) or not len(mine):
-            return float(amount.sum())
-        share = self.network.weight[mine] / self.network.weight[mine].sum()
-        self.load[0, mine] += share * amount.sum()
-        arrives = np.where(self.broken[mine], 0.0, share)
-        ends, which = np.unique(self.network.high[mine], return_inverse=True)
-        flow[np.ix_(ends, some)] += np.outer(np.bincount(which, weights=arrives), amount)
-        return float(amount.sum() * share[self.broken[mine]].sum())
+        count = every.count[switches]
+        row, place = expanded(count)
+        mine = every.cables[every.start[switches][row] + place]
+        weight, sums = self.network.weight[mine], amount.sum(axis=1)
+        share = weight / np.bincount(row, weights=weight, minlength=len(switches))[row]
+        self.load[0, mine] += share * sums[row]
+        whole = ~self.broken[mine]
+        ends, which = np.unique(self.network.high[mine[whole]], return_inverse=True)
+        shape = (len(ends), len(switches))
+        step = csr_array((share[whole], (which.ravel(), row[whole])), shape=shape)
+        flow[ends] += step @ amount
+        return float(sums[count == 0].sum() + (share * sums[row])[~whole].sum())
 
     def _split(self, switch: int, some: Longs, flow: Floats, *, upward: bool) -> float:
         """Move flow[switch, some] over the cables that go on; returns what is lost."""

@@ -36,6 +36,8 @@ def nearest_ports(
     """
     start, cables = _live_ports(network)
     from_ports, to_ports = start[src + 1] - start[src], start[dst + 1] - start[dst]
+    if (from_ports == 1).all() and (to_ports == 1).all():
+        return _only_ports(network, distance_between, cables[start[src]], cables[start[dst]], far)
     row = np.repeat(np.arange(len(src)), from_ports * to_ports)
     begins = np.cumsum(from_ports * to_ports) - from_ports * to_ports
     which = np.arange(len(row)) - begins[row]
@@ -50,6 +52,20 @@ def nearest_ports(
     good = (distance == nearest[row]) & (distance < far)
     counts = np.bincount(row[good], minlength=len(src))
     ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    return Options(ends, first[good]), first[good], last[good]
+
+
+def _only_ports(
+    network: Network,
+    distance_between: Callable[[Ints, Ints], NDArray[np.integer]],
+    first: Ints,
+    last: Ints,
+    far: int,
+) -> tuple[Options, Ints, Ints]:
+    """``nearest_ports`` where nothing is to be chosen: whether each pair's only ports are joined."""
+    leaves, enters = network.high[first], network.high[last]
+    good = (leaves == enters) | (distance_between(leaves, enters) < far)
+    ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(good)))
     return Options(ends, first[good]), first[good], last[good]
 
 
