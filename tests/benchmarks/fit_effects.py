@@ -1,6 +1,6 @@
 """Fit the cost model's class constants to measured tables, and score them on systems left out.
 
-    python tests/benchmarks/fit_effects.py MEASURED.csv… [--cross-validate] [--write]
+    python tests/benchmarks/fit_effects.py MEASURED.csv… [--cross-validate [FOLDS]] [--write]
 
 Runs the package's own formula on torch tensors. A constant is its class's geometric deviation from a value
 shared by all classes, with a normal prior on both (PRIORS), so that a class seen nowhere has the shared
@@ -82,7 +82,10 @@ def main() -> None:
     """Fit, print, and write if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--cross-validate", action="store_true", help="leave each system out once")
+    parser.add_argument(
+        "--cross-validate", nargs="?", type=int, const=0, metavar="FOLDS",
+        help="leave each system out once, alone or with others in so many folds",
+    )  # fmt: skip
     parser.add_argument("--write", action="store_true", help="write the package's constants.yaml")
     options = parser.parse_args()
     rows = [row for file in options.files for row in _rows(file)]
@@ -92,8 +95,9 @@ def main() -> None:
     )
     found = fit(rows)
     scores = {"fitted": report("fitted", rows, predicted(found, rows))}
-    if options.cross_validate:
-        scores["left_out"] = report("left out", rows, cross_validated(rows))
+    if options.cross_validate is not None:
+        times = cross_validated(rows, options.cross_validate)
+        scores["left_out"] = report("left out", rows, times)
     if options.write:
         kept.SHIPPED.write_text(_yaml(found, rows, scores), encoding="utf-8")
         print(f"wrote {kept.SHIPPED}")
@@ -263,15 +267,17 @@ def predicted(v: Any, rows: list[SimpleNamespace]) -> Any:
         return _times(v, _batches(rows), len(rows)).numpy()
 
 
-def cross_validated(rows: list[SimpleNamespace]) -> Any:
-    """Each system predicted with constants fitted on all the others."""
+def cross_validated(rows: list[SimpleNamespace], folds: int) -> Any:
+    """Each system predicted with constants fitted on others: on all of them, or on those of other folds."""
     times = np.zeros(len(rows))
     systems = sorted({r.system for r in rows})
-    for done, name in enumerate(systems, 1):
-        out = [i for i, r in enumerate(rows) if r.system == name]
-        v = fit([r for r in rows if r.system != name])
+    count = folds or len(systems)
+    for fold in range(count):
+        gone = set(systems[fold::count])
+        out = [i for i, r in enumerate(rows) if r.system in gone]
+        v = fit([r for r in rows if r.system not in gone])
         times[out] = predicted(v, [rows[i] for i in out])
-        print(f"left out {done}/{len(systems)} {name}", file=sys.stderr)
+        print(f"left out {fold + 1}/{count}: {', '.join(sorted(gone))}", file=sys.stderr)
     return times
 
 
