@@ -1,10 +1,10 @@
-"""How long the flows of a whole fabric take: all_to_all and ring over all GPUs, whole and with 40 slow leaves.
+"""How long flows of a whole fabric take: all pairs, a ring, trees of all GPUs; whole and with slow leaves.
 
     python tests/benchmarks/bench_flows.py [--repeat 5] [--leaves 40] [NAME ...]
 
-NAME is a shipped design, or ``131072``: the generated one of bench_fabric.py. Each runs in a process of its own,
-so that peak memory is its own. Cold is the first in the process, warm the median of ``--repeat`` with the
-fabric's arrays and tables at hand but every result anew. Slow leaves have all uplinks at half rate.
+NAME is a shipped design, or ``131072``: the generated one of bench_fabric.py. Each runs in a process of its
+own, so that peak memory is its own. Cold is the first in the process, warm the median of ``--repeat`` with
+the fabric's arrays and tables at hand but every result anew. Slow leaves have all uplinks at half rate.
 """
 
 from __future__ import annotations
