@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.bands import BANDS
 from clusterlab.cost.scoring.machine import description_of, machine_of
 from clusterlab.cost.scoring.measured import Measured, measured_in, read_measured
 from clusterlab.cost.scoring.scored import (
@@ -141,8 +142,7 @@ def _view(scored: Sequence[ScoredPoint], by: Sequence[str], error: ErrorOf) -> V
 
 
 def _band_order(entry: tuple[dict[str, Any], Figures]) -> int:
-    order = ("<64 KiB", "64 KiB-1 MiB", "1-64 MiB", ">=64 MiB")
-    return order.index(entry[0]["size_band"])
+    return BANDS.index(entry[0]["size_band"])
 
 
 def _notes(

@@ -14,13 +14,10 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.bands import percentile, size_band
 from clusterlab.cost.scoring.scored import ScoredPoint, by_table
 
 _MISS = -1.0
-_BANDS = ((64 << 10, "<64 KiB"), (1 << 20, "64 KiB-1 MiB"), (64 << 20, "1-64 MiB"))
-LARGEST_BAND = ">=64 MiB"
-"""Where latency rules, where protocols change, where bandwidth builds up, and the plateau."""
-
 _BY: dict[str, Callable[[ScoredPoint], Any]] = {
     "system": lambda s: s.point.system,
     "collective": lambda s: s.point.collective,
@@ -48,11 +45,6 @@ def own_error(one: ScoredPoint) -> float | None:
 def library_error(one: ScoredPoint) -> float | None:
     """The error of NCCL's own model; None where it has none (all_to_all, send_recv)."""
     return one.library_error
-
-
-def size_band(size_bytes: int) -> str:
-    """The band of a size: ``<64 KiB``, ``64 KiB-1 MiB``, ``1-64 MiB`` or ``>=64 MiB``."""
-    return next((name for below, name in _BANDS if size_bytes < below), LARGEST_BAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ def figures(scored: Iterable[ScoredPoint], error: ErrorOf = own_error) -> Figure
         unpredicted=missing,
         mape_pct=_pct(fmean(sizes)) if sizes else None,
         median_pct=_pct(median(sizes)) if sizes else None,
-        p90_pct=_pct(_percentile(sizes, 0.9)) if sizes else None,
+        p90_pct=_pct(percentile(sizes, 0.9)) if sizes else None,
         bias_pct=_pct(fmean(errors)) if errors else None,
     )
 
@@ -189,14 +181,6 @@ def _within(tables: Sequence[TableScore], share: float) -> float | None:
     if not tables:
         return None
     return _pct(fmean(abs(t.plateau_ratio - 1) <= share for t in tables))
-
-
-def _percentile(values: Sequence[float], share: float) -> float:
-    """Of sorted ``values``, interpolated linearly between the nearest two."""
-    place = share * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (place - low)
 
 
 def _pct(share: float) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.bands import size_band
 from clusterlab.cost.predict import predict
 from clusterlab.cost.scoring.machine import description_of
 from clusterlab.cost.scoring.measured import MeasuredPoint, load_measured, read_measured
@@ -23,7 +24,6 @@ from clusterlab.cost.scoring.scores import (
     grouped,
     library_error,
     plateaus,
-    size_band,
     table_scores,
 )
 from clusterlab.cost.types import Prediction, PredictRequest
