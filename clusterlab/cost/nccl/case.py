@@ -22,6 +22,7 @@ from clusterlab.cost.nccl.overrides import (
     apply_overrides,
     parse_overrides,
 )
+from clusterlab.cost.recall import recalled_groups
 from clusterlab.cost.types import PredictRequest
 
 _BY_SWITCH = ("nvls", "nvls_tree")
@@ -94,6 +95,19 @@ def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence
     """Of ``group``, which runs beside the other ``groups``, with the request's variables applied. Raises
     UsageError for variables, GPUs or networks that NCCL could not run with.
     """
+    which = groups.index(group)
+    variables = tuple(sorted(request.overrides.items()))
+    forced = (request.library_version, variables, request.routing)
+    return recalled_groups(
+        request.fabric,
+        ("case", name, which, forced, request.dtype, request.op),
+        [g.devices for g in groups],
+        lambda _: _made_case(request, name, groups, which),
+    )
+
+
+def _made_case(request: PredictRequest, name: str, groups: Sequence[Group], which: int) -> Case:
+    group = groups[which]
     ranks, devices = group.ranks, group.devices
     overrides = parse_overrides(request.overrides)
 
@@ -120,7 +134,7 @@ def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence
         effects=effects,
         effects_with_peers=hindered_effects(table, with_peers, plain),
         beyond=beyond_nics(
-            request.fabric, name, [g.devices for g in groups], groups.index(group), request.routing
+            request.fabric, name, [g.devices for g in groups], which, request.routing
         )
         if comm.nodes > 1
         else BeyondNics(),
