@@ -13,6 +13,7 @@ from clusterlab.cost.flows.contracted import contracted
 from clusterlab.cost.flows.ends import NONE, Ends
 from clusterlab.cost.flows.lanes import LaneFlows, lane_flows
 from clusterlab.cost.flows.patterns import Floats, Longs, Pattern
+from clusterlab.cost.flows.rates import carried, counted
 from clusterlab.topology.routing.fluid_load import fluid_load
 from clusterlab.topology.routing.load import cable_load
 from clusterlab.topology.routing.network import Network
@@ -31,8 +32,9 @@ _FLOWS_OF_A_PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class Fullness:
-    """Of one group, load over capacity: of its NICs by its own traffic (``alone``) and by all (``nics``, the
-    fullest one's ``node``), and of the fullest cable between switches that it uses (number ``cable``).
+    """Of one group, load over rate: of its NICs by its own traffic at the rate NCCL counts on (``alone``) and
+    by all groups' at what they carry (``nics``, the fullest one's ``node``), and of the fullest cable between
+    switches that it uses (number ``cable``).
     """
 
     alone: float
@@ -75,11 +77,7 @@ def fullness(
 def _nics(
     network: Network, every: Sequence[Ends], flows: Sequence[LaneFlows]
 ) -> list[tuple[float, float, int]]:
-    capacity = network.GBps * network.health
-    ends = network.low >= network.switches
-    rate = np.bincount(
-        network.low[ends], weights=capacity[ends], minlength=len(network.nodes)
-    ).astype(np.float64)
+    rate, port = (_of_nodes(network, cables) for cables in (carried(network), counted(network)))
     total = np.zeros((2, len(network.nodes)))
     mine = []
     for group, flow in zip(every, flows, strict=True):
@@ -88,7 +86,7 @@ def _nics(
         load = np.stack([flow.sends[present], flow.takes[present]])
         for way in (0, 1):
             np.add.at(total[way], at, load[way])
-        mine.append((at, float(_over(load, rate[at]).max(initial=0.0))))
+        mine.append((at, float(_over(load, port[at]).max(initial=0.0))))
     full = _over(total, rate).max(axis=0)
     found = []
     for at, alone in mine:
@@ -97,12 +95,20 @@ def _nics(
     return found
 
 
+def _of_nodes(network: Network, cables: Floats) -> Floats:
+    """[nodes] the sum of each end point's own cables."""
+    ends = network.low >= network.switches
+    return np.bincount(
+        network.low[ends], weights=cables[ends], minlength=len(network.nodes)
+    ).astype(np.float64)
+
+
 def _spread(
     network: Network, small: Network, flows: Sequence[LaneFlows], every: Sequence[Ends]
 ) -> list[tuple[float, int]]:
     """Fullest cable of each group when all equal ways are used by their capacity."""
     within = np.flatnonzero(network.low < network.switches)
-    capacity = (network.GBps * network.health)[within]
+    capacity = carried(network)[within]
     if len(flows) > _APART:
         load = _fluid(small, flows, every)[:, : len(within)]
         return [_fullest(_over(load, capacity).max(axis=0), within)] * len(flows)
@@ -145,7 +151,7 @@ def _chosen(
     load = cable_load(
         network, routes, np.repeat(np.concatenate([f.amount for f in flows]) / times, times)
     )
-    full = _over(load, network.GBps * network.health)
+    full = _over(load, carried(network))
     full[:, network.low >= network.switches] = 0.0
     sizes = [len(f.src) * times for f in flows]
     return _fullest_on_paths(routes, full, np.repeat(np.arange(len(flows)), sizes), len(flows))
