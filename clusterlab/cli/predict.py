@@ -84,7 +84,7 @@ def predict(
         typer.Option(
             "--timing",
             help="How calls are issued: eager (torch), graph (captured) or library (nccl-tests). "
-            "Default: eager.",
+            "Default: library.",
         ),
     ] = None,
     routing: Annotated[

@@ -173,10 +173,10 @@ def routing_named(word: str | None) -> Routing:
 
 
 def _issue(text: str | None) -> Issue:
-    """The way calls are issued; torch's eager one unless said."""
+    """The way calls are issued; nccl-tests' unless said."""
     known: tuple[Issue, ...] = get_args(Issue)
     for issue in known:
-        if issue == (text or "eager"):
+        if issue == (text or "library"):
             return issue
     raise unknown("timing", text or "", known, where="--timing")
 

@@ -1,4 +1,4 @@
-"""What the reader must know of the variables of a prediction: which do not count in it, which act oddly.
+"""What the reader must know of a prediction: variables that do not count in it or act oddly, how switches route.
 
 One sentence a variable, its name first. A variable that acts and does no more than its name says is silent
 here; ``--explain`` tells what each of them changes.
@@ -30,6 +30,7 @@ from clusterlab.cost.nccl.variables import (
 )
 from clusterlab.cost.nccl.words import COLLECTIVES, NCCL_ALGORITHMS
 from clusterlab.cost.types import PredictRequest
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device
 from clusterlab.topology.routing.nics import links_out
 
@@ -82,7 +83,23 @@ def remarks(request: PredictRequest, case: Case, algorithm: str) -> tuple[str, .
         found.append(
             f"no cables of NICs are described: each carries what its model does, {network.nic_GBps:g} GB/s"
         )
+    if network is not None and request.routing == "adaptive" and _hashes(fabric):
+        found.append(
+            "switches are taken to spread over all equal ways; --routing hash: what ECMP leaves"
+        )
     return tuple(found)
+
+
+def _hashes(fabric: Fabric) -> bool:
+    """Whether flows have several ways through Ethernet switches, which usually hash."""
+    if "several ways by hash" not in fabric.memo:
+        spines = {d.name for d in fabric.network_devices if d.kind in ("spine", "core")}
+        fabric.memo["several ways by hash"] = any(
+            k.link_class == "ethernet" and (k.src in spines or k.dst in spines)
+            for k in fabric.network_links
+        )
+    found: bool = fabric.memo["several ways by hash"]
+    return found
 
 
 def _of_variables(
