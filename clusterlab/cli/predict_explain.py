@@ -97,7 +97,7 @@ def _variable(effect: VariableEffect) -> str:
 
 def _time(p: Prediction, why: Explanation) -> str:
     """The parts of the formula's time, then what ``predict`` made of it."""
-    shown = [part for part in why.parts if part.us >= _NEGLIGIBLE * why.formula_us]
+    shown = [part for part in why.parts if abs(part.us) >= _NEGLIGIBLE * why.formula_us]
     text = " + ".join(f"{part.name} {_us(part.us)}" for part in shown or why.parts)
     if why.wire_us > 0:
         text += (

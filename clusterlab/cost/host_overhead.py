@@ -31,6 +31,12 @@ def with_launch(estimate: Estimate, issue: Issue, notes: tuple[str, ...] = ()) -
         provenance=(*estimate.provenance, launch),
         notes=(*estimate.notes, *notes),
     )
+    if estimate.interval is not None:
+        low_us, high_us = (
+            max(t, floor_us) for t in (estimate.interval.low_us, estimate.interval.high_us)
+        )
+        within = replace(estimate.interval, low_us=low_us, high_us=high_us)
+        estimate = replace(estimate, interval=within)
     if estimate.time_us >= floor_us:
         return estimate
     return replace(estimate, time_us=floor_us, bottleneck="launch on the host", busy_us=floor_us)

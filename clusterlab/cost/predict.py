@@ -13,6 +13,7 @@ from clusterlab.core.placement import RankPlacement
 from clusterlab.core.rows import Predicted
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.bound import lower_bound
+from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibration import Calibration, check_fits
 from clusterlab.cost.estimate import Estimate, Group
 from clusterlab.cost.gloo.model import gloo_estimate
@@ -117,7 +118,16 @@ def _group(request: PredictRequest, ranks: tuple[RankPlacement, ...]) -> Group:
     return Group(ranks, tuple(devices), root)
 
 
-def _check_calibration(request: PredictRequest, calibration: Calibration) -> None:
+def _check_calibration(
+    request: PredictRequest, calibration: Calibration | SystemCalibration
+) -> None:
+    if isinstance(calibration, SystemCalibration):
+        if request.backend != "nccl":
+            raise UsageError(
+                f"{request.backend} is predicted", where=calibration.path or "calibration",
+                expected="NCCL: it is a calibration of NCCL",
+            )  # fmt: skip
+        return  # the machine is compared where NCCL's communicator is known
     check_fits(calibration, backend=request.backend)
     fabric = request.fabric
     if fabric.origin == "this host" and fabric.description != calibration.system:
@@ -131,8 +141,9 @@ def _check_calibration(request: PredictRequest, calibration: Calibration) -> Non
 
 def _bound(request: PredictRequest, name: str, group: Group) -> Bound:
     copy_GBps = None
-    if request.calibration is not None and request.calibration.has("core_copy_GBps"):
-        copy_GBps = request.calibration.value("core_copy_GBps")
+    measured = request.calibration
+    if isinstance(measured, Calibration) and measured.has("core_copy_GBps"):
+        copy_GBps = measured.value("core_copy_GBps")
     return lower_bound(
         request.fabric,
         group.devices,

@@ -13,6 +13,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 
 if TYPE_CHECKING:
+    from clusterlab.cost.calibrated.calibration import SystemCalibration
     from clusterlab.cost.calibration import Calibration
     from clusterlab.cost.flows.crossing import Routing
     from clusterlab.topology.fabric import Fabric
@@ -34,8 +35,8 @@ class PredictRequest:
     each its ranks in ring order, placed on ``fabric`` (RankPlacement.device names the end point; see
     topology.place). ``size_bytes`` is nccl-tests' size; ``op`` and ``root`` are None where they mean
     nothing. ``overrides`` are library variables that force a choice (``NCCL_ALGO``, …).
-    ``routing`` is how switches choose among equal ways. ``calibration`` is None where only the fabric's own
-    figures count.
+    ``routing`` is how switches choose among equal ways. ``calibration`` is of a host's cores for gloo, of
+    a system for NCCL, None where only the fabric's own figures and its classes' constants count.
     """
 
     fabric: Fabric
@@ -51,7 +52,7 @@ class PredictRequest:
     library_version: str | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     routing: Routing = "adaptive"
-    calibration: Calibration | None = None
+    calibration: Calibration | SystemCalibration | None = None
 
 
 def one_group(placement: Placement) -> tuple[tuple[RankPlacement, ...], ...]:

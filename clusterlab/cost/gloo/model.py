@@ -27,7 +27,7 @@ def gloo_estimate(
     schedule = next(s for s, g in schedules if g is group)
     links = on_links(schedules, request.fabric, avoid=ACCELERATOR_LINKS)
     calibration = request.calibration
-    if calibration is None:
+    if not isinstance(calibration, Calibration):
         return _links_only(request, schedule.algorithm, len(group.ranks), links)
     host = host_time(schedule, calibration, request.dtype, request.op)
     link_us = links.transfer_us + links.latency_us

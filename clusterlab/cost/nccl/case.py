@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.collectives import collective as named
+from clusterlab.core.errors import UsageError
+from clusterlab.cost.calibrated.calibration import SystemCalibration, calibrated_table
+from clusterlab.cost.calibrated.correction import NONE, Correction
+from clusterlab.cost.calibrated.machine import machine_of, same
 from clusterlab.cost.effects.constants import Effects, shipped_effects
 from clusterlab.cost.effects.features import Features, features, message_features
 from clusterlab.cost.effects.formula import time_us
@@ -33,7 +37,8 @@ class Case:
     """``beyond`` is what the network behind the NICs leaves of their rate, ``sockets`` what TCP leaves of it.
 
     ``plain`` is the communicator without the variables that take paths away, ``with_peers`` without those
-    that take peer access: NVLS goes by the NVSwitches' multicast and needs none.
+    that take peer access: NVLS goes by the NVSwitches' multicast and needs none. ``source`` says where
+    the constants come from, ``correction`` what a calibration found besides.
     """
 
     collective: str
@@ -47,6 +52,8 @@ class Case:
     effects_with_peers: Effects
     beyond: BeyondNics
     sockets: SocketShares
+    source: str
+    correction: Correction = NONE
 
     def comm_of(self, algorithm: str) -> Communicator:
         """The communicator as ``algorithm`` moves bytes on it."""
@@ -88,7 +95,12 @@ class Case:
     def time_us(self, algorithm: str, protocol: str, size_bytes: float) -> float:
         """µs by the formula, before the rules of ``predict``."""
         point = self.features(algorithm, protocol, size_bytes)
-        return float(time_us(point, self.effects_of(algorithm)))
+        return float(time_us(point, self.effects_of(algorithm))) * self.correction.at(size_bytes)
+
+    def message_us(self, size_bytes: float, wire_us: float) -> float:
+        """The same of all_to_all, send_recv and send."""
+        point = self.message_features(size_bytes, wire_us)
+        return float(time_us(point, self.effects)) * self.correction.at(size_bytes)
 
 
 def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence[Group]) -> Case:
@@ -97,7 +109,7 @@ def made_case(request: PredictRequest, name: str, group: Group, groups: Sequence
     """
     which = groups.index(group)
     variables = tuple(sorted(request.overrides.items()))
-    forced = (request.library_version, variables, request.routing)
+    forced = (request.library_version, variables, request.routing, request.calibration)
     return recalled_groups(
         request.fabric,
         ("case", name, which, forced, request.dtype, request.op),
@@ -110,9 +122,11 @@ def _made_case(request: PredictRequest, name: str, groups: Sequence[Group], whic
     group = groups[which]
     ranks, devices = group.ranks, group.devices
     overrides = parse_overrides(request.overrides)
+    measured = request.calibration
+    calibration = measured if isinstance(measured, SystemCalibration) else None
+    version = version_of(request)
 
     def made(asked: GraphOverrides) -> Communicator:
-        version = request.library_version or NEWEST
         found = communicator(request.fabric, ranks, devices, version=version, overrides=asked)
         return apply_overrides(found, overrides)
 
@@ -121,7 +135,9 @@ def _made_case(request: PredictRequest, name: str, groups: Sequence[Group], whic
     free, peers = asked.unhindered(), asked.with_peer_access()
     plain = comm if free == asked else made(free)
     with_peers = comm if peers == asked else made(peers)
-    table = shipped_effects()
+    if calibration is not None:
+        _check_machine(calibration, request, devices[0], plain)
+    table = shipped_effects() if calibration is None else calibrated_table(calibration)
     effects = hindered_effects(table, comm, plain)
     return Case(
         collective=name,
@@ -139,7 +155,29 @@ def _made_case(request: PredictRequest, name: str, groups: Sequence[Group], whic
         if comm.nodes > 1
         else BeyondNics(),
         sockets=socket_shares(comm, plain, effects),
+        source=table.source,
+        correction=NONE if calibration is None else calibration.correction(name),
     )
+
+
+def version_of(request: PredictRequest) -> str:
+    """The release that chooses: the one asked for, else the newest that was calibrated, else the newest."""
+    measured = request.calibration
+    known = measured.newest_version if isinstance(measured, SystemCalibration) else None
+    return request.library_version or known or NEWEST
+
+
+def _check_machine(
+    calibration: SystemCalibration, request: PredictRequest, device: str, comm: Communicator
+) -> None:
+    machine = machine_of(request.fabric, device, comm)
+    if not same(calibration.machine, machine):
+        raise UsageError(
+            f"made on another system: {calibration.system} ({calibration.machine})",
+            where=calibration.path or "calibration",
+            expected=f"{request.fabric.name} ({machine})",
+            fix="calibrate from measurements of this one, or predict on the fabric it was made on",
+        )
 
 
 def case_of(request: PredictRequest) -> Case:

@@ -113,6 +113,8 @@ def explain(request: PredictRequest) -> Explanation | None:
         wire_us = message_wire_us(comm, name, request.size_bytes) / case.nic_share("direct")
         point = case.message_features(request.size_bytes, wire_us)
     graph = graph_of(algorithm, comm)
+    made_of, formula_us = parts(point, effects), float(time_us(point, effects))
+    factor = case.correction.at(request.size_bytes)
     return Explanation(
         library=comm.library.upper(),
         version=comm.version,
@@ -129,11 +131,18 @@ def explain(request: PredictRequest) -> Explanation | None:
         ),
         ways=ways,
         switched_off=off,
-        parts=parts(point, effects),
-        formula_us=float(time_us(point, effects)),
+        parts=(*made_of, *_corrected(formula_us, factor)),
+        formula_us=formula_us * factor,
         wire_us=max(point.wire_us, point.network_wire_us),
         link=link,
     )
+
+
+def _corrected(formula_us: float, factor: float) -> tuple[Part, ...]:
+    """What a calibration found at this size beside its constants."""
+    if factor == 1.0:
+        return ()
+    return (Part(f"x {factor:.3f} by calibration at this size", formula_us * (factor - 1)),)
 
 
 def parts(point: Features, effects: Effects) -> tuple[Part, ...]:

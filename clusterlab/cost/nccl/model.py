@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from clusterlab.cost.effects.constants import (
-    Effects,
-    chip_class,
-    network_class,
-    shipped_effects,
-)
+from clusterlab.cost.calibrated.calibration import SystemCalibration
+from clusterlab.cost.calibrated.correction import NONE
+from clusterlab.cost.calibrated.interval import Asked, interval_of, unseen
+from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import Features, message_wire_us
-from clusterlab.cost.effects.formula import host_memory_us, time_us
+from clusterlab.cost.effects.formula import host_memory_us
 from clusterlab.cost.estimate import Estimate, Group, on_links
 from clusterlab.cost.host_overhead import with_launch
 from clusterlab.cost.nccl.busiest import NICS, Busiest, busiest
@@ -47,6 +46,8 @@ def nccl_estimate(
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
         estimate = _messages(request, case, groups)
+    if isinstance(request.calibration, SystemCalibration):
+        estimate = _judged(estimate, request.calibration, request, case)
     notes = [*remarks(request, case, estimate.algorithm)]
     if comm.gpu == UNKNOWN_CHIP:
         notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
@@ -55,10 +56,27 @@ def nccl_estimate(
     return with_launch(estimate, request.issue, (*notes, *([note] if note else [])))
 
 
+def _judged(
+    estimate: Estimate, calibration: SystemCalibration, request: PredictRequest, case: Case
+) -> Estimate:
+    """With the interval of a calibrated prediction, and what the calibration did not see."""
+    comm = case.comm
+    asked = Asked(
+        case.collective, comm.ranks, comm.nodes, request.size_bytes,
+        request.library_version, comm.host_memory,
+    )  # fmt: skip
+    return replace(
+        estimate,
+        interval=interval_of(calibration, asked, estimate.time_us),
+        notes=(*estimate.notes, *unseen(calibration, asked)),
+    )
+
+
 def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
     choices = _ranked(case, size_bytes)
     best, *others = choices
-    taken_us = _monotone_us(fabric, case, size_bytes)
+    curve = fabric.memo.setdefault(("nccl curve", case), {})
+    taken_us = _monotone_us(curve, lambda size: _chosen_us(case, size), size_bytes)
     comm = case.comm_of(best.algorithm)
     limit = _or_host_memory(
         busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share(best.algorithm)),
@@ -119,20 +137,23 @@ def _or_host_memory(links: Busiest, point: Features, effects: Effects) -> Busies
     return Busiest("memory of each host", copies_us) if copies_us > links.busy_us else links
 
 
-def _monotone_us(fabric: Fabric, case: Case, size_bytes: int) -> float:
-    """The time of NCCL's choice, but no less than any smaller size takes.
+TimeOf = Callable[[int], float]
+"""µs of a size in bytes."""
 
-    NCCL's switch to another algorithm or protocol can make a larger buffer faster than a smaller one; a
-    buffer could be sent as the smaller one's padded copy. The least such curve runs through a grid of
-    sizes, which has every power of two.
+
+def _monotone_us(curve: dict[int, float], time_us: TimeOf, size_bytes: int) -> float:
+    """``time_us``, but no less than any smaller size takes; ``curve`` keeps what was found.
+
+    NCCL's switch to another algorithm or protocol can make a larger buffer faster than a smaller one, and so
+    can a measured correction; a buffer could be sent as the smaller one's padded copy. The least such
+    curve runs through a grid of sizes, which has every power of two.
     """
-    curve = fabric.memo.setdefault(("nccl curve", case), {})
     low = _grid_below(size_bytes)
-    below = _envelope_us(curve, case, low)
+    below = _envelope_us(curve, time_us, low)
     step = max(1, (1 << low.bit_length() - 1) // _GRID)
     if low == size_bytes:
         return below
-    above = _envelope_us(curve, case, low + step)
+    above = _envelope_us(curve, time_us, low + step)
     return below + (above - below) * (size_bytes - low) / step
 
 
@@ -147,7 +168,13 @@ def _grid_below(size_bytes: int) -> int:
     return size_bytes // step * step
 
 
-def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
+def _chosen_us(case: Case, size_bytes: int) -> float:
+    """The time of NCCL's choice for one size."""
+    best, *_ = _ranked(case, size_bytes)
+    return _time_us(case, best, size_bytes)
+
+
+def _envelope_us(curve: dict[int, float], time_us: TimeOf, size_bytes: int) -> float:
     """Running maximum over the grid up to ``size_bytes``, a size of it."""
     if size_bytes in curve:
         return curve[size_bytes]
@@ -158,8 +185,7 @@ def _envelope_us(curve: dict[int, float], case: Case, size_bytes: int) -> float:
         size = _grid_below(size - 1) if size > 1 else 0
     most = curve.get(size, 0.0)
     for at in reversed(missing):
-        best, *_ = _ranked(case, at)
-        most = max(most, _time_us(case, best, at))
+        most = max(most, time_us(at))
         curve[at] = most
     return most
 
@@ -173,15 +199,26 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
         schedules = [(_schedule(case.collective, len(g.ranks), size), g) for g in groups]
         links = on_links(schedules, request.fabric, avoid=frozenset())
         wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
+        curve: dict[int, float] = {}
     else:
+        curve = request.fabric.memo.setdefault(("nccl curve", case), {})
         wire_us = message_wire_us(comm, case.collective, size) / case.nic_share("direct")
         limit = Busiest(limit.name if comm.nodes == 1 else NICS, wire_us)
     point = case.message_features(size, wire_us)
     limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
-        case, float(time_us(point, case.effects)), _MESSAGE_ALGORITHMS[case.collective][_relayed(case)],
+        case, _messages_us(curve, case, size, wire_us), _MESSAGE_ALGORITHMS[case.collective][_relayed(case)],
         point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
     )  # fmt: skip
+
+
+def _messages_us(curve: dict[int, float], case: Case, size_bytes: int, wire_us: float) -> float:
+    """The formula rises with the size by itself; a correction by size need not."""
+    if case.correction == NONE:
+        return case.message_us(size_bytes, wire_us)
+    return _monotone_us(
+        curve, lambda at: case.message_us(at, wire_us * at / size_bytes), size_bytes
+    )
 
 
 def _relayed(case: Case) -> bool:
@@ -226,8 +263,8 @@ def _graph_constants(comm: Communicator, algorithm: str) -> tuple[Constant, ...]
 
 
 def _effect_constants(case: Case, algorithm: str) -> tuple[Constant, ...]:
-    """Those of the classes; the shared ones stand in constants.yaml."""
-    k, source = case.effects_of(algorithm), shipped_effects().source
+    """Those of the classes, or of the calibrated system; the others stand in constants.yaml or its file."""
+    k, source = case.effects_of(algorithm), case.source
     chip = chip_class(case.comm_of(algorithm))
     found = [
         Constant(f"base ({chip})", k.base_us, "µs", source),

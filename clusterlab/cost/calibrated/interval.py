@@ -1,0 +1,123 @@
+"""Where a calibrated prediction's measurement is expected, and what of the point was never measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterlab.core.sizes import human_size
+from clusterlab.cost.bands import size_band
+from clusterlab.cost.calibrated.calibration import SeenCollective, Spread, SystemCalibration
+from clusterlab.cost.types import Interval
+
+OTHER_VERSION = 1.04
+"""Times of one point by two releases of NCCL on one system differ by up to this in the middle four fifths of
+points, beyond what repeats do (four releases on B200, two each on H100 and GB200)."""
+
+OTHER_RANKS = 1.10
+"""The same for numbers of ranks where only one was measured: two ranks' constants on four (GB200)."""
+
+BETWEEN = 0.25
+"""Share of what leaving ranks out adds, for a number of ranks between two that were measured: leaving out
+the least or the most makes the rest reach outwards, which is harder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A point as the calibration is asked about it. ``version`` None: the calibration's own newest."""
+
+    collective: str
+    ranks: int
+    nodes: int
+    size_bytes: int
+    version: str | None
+    through_host: bool
+
+
+def interval_of(calibration: SystemCalibration, asked: Asked, time_us: float) -> Interval:
+    """Around ``time_us``, by the errors on left-out points of the same collective and size band."""
+    band = size_band(asked.size_bytes)
+    near = _of(calibration.residuals, asked.collective, band, "sizes")
+    far = _of(calibration.residuals, asked.collective, band, "ranks")
+    low, high, coverage = near
+    seen = calibration.seen_of(asked.collective)
+    if seen is None or not _seen_shape(seen, asked):
+        if not _has(calibration.residuals, "ranks"):
+            low, high = low / OTHER_RANKS, high * OTHER_RANKS
+        elif seen is not None and _between(seen, asked):
+            low *= (min(low, far[0]) / low) ** BETWEEN
+            high *= (max(high, far[1]) / high) ** BETWEEN
+        else:
+            low, high, coverage = min(low, far[0]), max(high, far[1]), far[2]
+    if not _seen_version(calibration, asked):
+        low, high = low / OTHER_VERSION, high * OTHER_VERSION
+    return Interval(time_us * low, time_us * high, coverage)
+
+
+def _of(
+    residuals: Sequence[Spread], collective: str, band: str, left_out: str
+) -> tuple[float, float, float]:
+    """Low, high and coverage: of the collective and band where measured, else the widest of what is near."""
+    mine = [r for r in residuals if r.left_out == left_out] or list(residuals)
+    own = [r for r in mine if r.collective == collective]
+    exact = [r for r in own if r.size_band == band]
+    found = exact or own or [r for r in mine if r.size_band == band] or mine
+    points = sum(r.points for r in found)
+    coverage = sum(r.points * r.coverage for r in found) / points
+    return min(r.low for r in found), max(r.high for r in found), coverage
+
+
+def _has(residuals: Sequence[Spread], left_out: str) -> bool:
+    return any(r.left_out == left_out for r in residuals)
+
+
+def _seen_shape(seen: SeenCollective, asked: Asked) -> bool:
+    return asked.ranks in seen.ranks and asked.nodes in seen.nodes
+
+
+def _between(seen: SeenCollective, asked: Asked) -> bool:
+    inside = seen.ranks[0] <= asked.ranks <= seen.ranks[-1]
+    return inside and seen.nodes[0] <= asked.nodes <= seen.nodes[-1]
+
+
+def _seen_version(calibration: SystemCalibration, asked: Asked) -> bool:
+    return (
+        asked.version is None or not calibration.versions or asked.version in calibration.versions
+    )
+
+
+def unseen(calibration: SystemCalibration, asked: Asked) -> tuple[str, ...]:
+    """What of the point leaves what was measured, a note each."""
+    seen = calibration.seen_of(asked.collective)
+    notes = []
+    if seen is None:
+        known = ", ".join(s.collective for s in calibration.seen)
+        notes.append(
+            f"{asked.collective} was not calibrated ({known}): its constants are theirs, its interval the "
+            "widest of theirs"
+        )
+    else:
+        if asked.ranks not in seen.ranks:
+            notes.append(f"{asked.ranks} ranks: calibrated with {_listed(seen.ranks)}")
+        if asked.nodes not in seen.nodes:
+            notes.append(f"{asked.nodes} nodes: calibrated with {_listed(seen.nodes)}")
+        least, largest = seen.sizes_bytes
+        if not least <= asked.size_bytes <= largest:
+            notes.append(
+                f"{human_size(asked.size_bytes)}: calibrated from {human_size(least)} to "
+                f"{human_size(largest)}"
+            )
+    if not _seen_version(calibration, asked):
+        notes.append(
+            f"NCCL {asked.version}: calibrated with {', '.join(calibration.versions)}; the interval is wider "
+            f"by {OTHER_VERSION - 1:.0%}"
+        )
+    if asked.through_host != calibration.through_host:
+        ways = ("peer access", "copies through the host's memory")
+        here, there = ways[asked.through_host], ways[calibration.through_host]
+        notes.append(f"{here} between the ranks: calibrated with {there}")
+    return tuple(notes)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
