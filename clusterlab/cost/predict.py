@@ -108,7 +108,8 @@ def _group(request: PredictRequest, ranks: tuple[RankPlacement, ...]) -> Group:
                 where="placement",
                 expected="a placement made by place_on",
             )
-        request.fabric.device(rank.device)
+        if request.fabric.kind_of(rank.device) is None:
+            request.fabric.device(rank.device)  # raises, with the nearest name
         devices.append(rank.device)
     root = request.root or 0
     if not 0 <= root < len(ranks):

@@ -187,8 +187,11 @@ class Fabric:
         return self._single_ends("to", device)
 
     def _single_ends(self, way: Literal["from", "to"], device: str) -> tuple[Link, ...]:
+        places = self._link_index[way][None].get(device)
+        if places is None:
+            return ()
         every = self.single_links
-        return tuple(every[at] for at in self._link_index[way][None].get(device, ()))
+        return tuple([every[at] for at in places])
 
     def _links_at(self, group: Group[Link], host: str, places: Sequence[int]) -> Iterator[Link]:
         """Links of ``group`` as those of ``host``: from either end the same object."""

@@ -50,8 +50,7 @@ def _check(fabric: Fabric, ranks: Sequence[RankPlacement], devices: Sequence[str
     where = f"fabric {fabric.name}"
     taken: dict[str, int] = {}
     for rank, device in zip(ranks, devices, strict=True):
-        found = fabric.device(device)
-        if found.kind != "gpu":
+        if (fabric.kind_of(device) or fabric.device(device).kind) != "gpu":
             raise UsageError(
                 f"rank {rank.rank} is on {device}, no GPU",
                 where=where,

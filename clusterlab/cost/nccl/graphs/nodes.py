@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
@@ -157,9 +158,10 @@ def _count_link(fabric: Fabric, link: Link, found: Mapping[str, Counter[Hashable
 
 def _cables(fabric: Fabric, nic: str) -> Hashable:
     """What each of a NIC's cables carries, and whether the way back is up."""
-    out = links_out(fabric, nic)
-    back = {k.src: k.health > 0 for k in fabric.single_links_to(nic)} if out else {}
-    return tuple(
-        (k.GBps, k.wire_GBps, k.multiplicity, k.health, k.link_class, back.get(k.dst, False))
-        for k in out
-    )
+    if not fabric.single_links_from(nic):
+        return ()
+    back = {k.src: k.health > 0 for k in fabric.single_links_to(nic)}
+    return tuple((_FIGURES(k), back.get(k.dst, False)) for k in links_out(fabric, nic))
+
+
+_FIGURES = attrgetter("GBps", "wire_GBps", "multiplicity", "health", "link_class")
