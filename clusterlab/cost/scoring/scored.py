@@ -6,7 +6,7 @@ A point whose machines, collective or settings cannot be predicted keeps the rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -16,10 +16,10 @@ from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.predict import predict as predict_one
+from clusterlab.cost.scoring.asked import Asked, variables_of, version_of
 from clusterlab.cost.scoring.fabrics import fabric_for, settings_for
 from clusterlab.cost.scoring.machine import SystemDescription, description_of
 from clusterlab.cost.scoring.measured import MeasuredPoint
-from clusterlab.cost.scoring.words import forced
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.place import place_on
@@ -30,12 +30,15 @@ LATENCY_ROWS = 4
 """The smallest rows of a published table that give it its latency; of other tables the smallest size."""
 
 _UNSAID_DTYPE = "float32"
+_NOTHING_ASKED = Asked()
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPoint:
     """``predicted_us`` and ``library_us`` (what NCCL's own model says for the same choice) are None
-    where there is no prediction; ``reason`` says why. ``bound_us`` is what nothing beats.
+    where there is no prediction; ``reason`` says why. ``bound_us`` is what nothing beats, ``low_us`` to
+    ``high_us`` the interval, where the prediction has one; ``limited_by`` the resource that sets the
+    time. ``remarks`` are of the NCCL variables that count for this row.
     """
 
     point: MeasuredPoint
@@ -44,6 +47,17 @@ class ScoredPoint:
     bound_us: float | None = None
     algorithm: str = ""
     reason: str = ""
+    limited_by: str = ""
+    remarks: tuple[str, ...] = ()
+    low_us: float | None = None
+    high_us: float | None = None
+
+    @property
+    def in_interval(self) -> bool | None:
+        """Whether the measurement lies in the prediction's interval; None without one."""
+        if self.low_us is None or self.high_us is None:
+            return None
+        return self.low_us <= self.point.time_us <= self.high_us
 
     @property
     def error(self) -> float | None:
@@ -66,30 +80,48 @@ def predict_points(
     predict: Predict = predict_one,
     *,
     fabric: Fabric | None = None,
+    asked: Asked = _NOTHING_ASKED,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ScoredPoint]:
-    """Predict every point, in order. ``fabric`` takes the place of what the vocabulary makes of each.
+    """Predict every point, in order. ``fabric`` takes the place of what the vocabulary makes of each;
+    ``asked`` is said of all.
 
     ``progress(done, all)`` is called after each point. Nothing is dropped: what cannot be predicted is
     returned with its reason.
     """
-    where: dict[SystemDescription, _Place | ClusterlabError] = {}
     scored = []
-    for done, point in enumerate(points, start=1):
-        description = description_of(point)
-        if description not in where:
-            where[description] = _placed(description, fabric)
-        place = where[description]
-        if isinstance(place, ClusterlabError):
-            scored.append(ScoredPoint(point, None, reason=str(place)))
+    for done, (point, request) in enumerate(requests(points, fabric, asked), start=1):
+        if isinstance(request, ClusterlabError):
+            scored.append(ScoredPoint(point, None, reason=str(request)))
         else:
-            scored.append(_scored(point, place, predict))
+            scored.append(score_one(point, request, predict))
         if progress is not None:
             progress(done, len(points))
     return scored
 
 
-def request_for(point: MeasuredPoint, fabric: Fabric | None = None) -> PredictRequest:
+def requests(
+    points: Iterable[MeasuredPoint], fabric: Fabric | None = None, asked: Asked = _NOTHING_ASKED
+) -> Iterator[tuple[MeasuredPoint, PredictRequest | ClusterlabError]]:
+    """Each point with what is asked for it, or why nothing can be; machines are made once."""
+    where: dict[SystemDescription, _Place | ClusterlabError] = {}
+    for point in points:
+        description = description_of(point)
+        if description not in where:
+            where[description] = _placed(description, fabric)
+        place = where[description]
+        if isinstance(place, ClusterlabError):
+            yield point, place
+            continue
+        try:
+            yield point, _request(point, place, asked)
+        except UsageError as error:
+            yield point, error
+
+
+def request_for(
+    point: MeasuredPoint, fabric: Fabric | None = None, asked: Asked = _NOTHING_ASKED
+) -> PredictRequest:
     """What is asked for a point: its fabric, ranks, NCCL version, and what the run forced.
 
     Raises UsageError for machines, collectives or element types that are not known.
@@ -97,7 +129,7 @@ def request_for(point: MeasuredPoint, fabric: Fabric | None = None) -> PredictRe
     place = _placed(description_of(point), fabric)
     if isinstance(place, ClusterlabError):
         raise place
-    return _request(point, place)
+    return _request(point, place, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +156,10 @@ def _placed(description: SystemDescription, fabric: Fabric | None) -> _Place | C
         return error
 
 
-def _request(point: MeasuredPoint, place: _Place) -> PredictRequest:
+def _request(point: MeasuredPoint, place: _Place, asked: Asked) -> PredictRequest:
     name = collective(point.collective).name
     if name not in COLLECTIVES:
         raise unknown("collective", name, COLLECTIVES)
-    overrides = dict(place.settings)
-    for variable, cell in (("NCCL_ALGO", point.algo), ("NCCL_PROTO", point.proto)):
-        choice = forced(cell)
-        if choice is not None:
-            overrides[variable] = choice
     return PredictRequest(
         fabric=place.fabric,
         groups=one_group(place.placement),
@@ -141,23 +168,32 @@ def _request(point: MeasuredPoint, place: _Place) -> PredictRequest:
         dtype=dtype(point.dtype or _UNSAID_DTYPE).name,
         in_place=bool(point.in_place),
         backend="nccl",
-        issue="library",
-        library_version=point.nccl_version.partition("+")[0] or None,
-        overrides=overrides,
+        issue=asked.issue,
+        library_version=version_of(point, asked),
+        overrides=variables_of(point, asked, place.settings),
+        routing=asked.routing,
     )
 
 
-def _scored(point: MeasuredPoint, place: _Place, predict: Predict) -> ScoredPoint:
+def score_one(
+    point: MeasuredPoint, request: PredictRequest, predict: Predict = predict_one
+) -> ScoredPoint:
+    """``point`` with what ``predict`` says to ``request``, or why it cannot."""
     try:
-        prediction = predict(_request(point, place))
+        prediction = predict(request)
     except UsageError as error:
         return ScoredPoint(point, None, reason=str(error))
+    interval = prediction.interval
     return ScoredPoint(
         point,
         predicted_us=prediction.time_us,
         library_us=prediction.library_time_us,
         bound_us=prediction.bound.time_us,
         algorithm="/".join(w for w in (prediction.algorithm, prediction.protocol) if w),
+        limited_by=f"{prediction.bottleneck.name} ({prediction.bottleneck.utilisation:.0%})",
+        remarks=tuple(n for n in prediction.notes if n.startswith(tuple(request.overrides))),
+        low_us=interval.low_us if interval else None,
+        high_us=interval.high_us if interval else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the grammars of table cells share: their words, the ones nobody knows, what was forced."""
+"""What the grammars of table cells share: their words, and the ones nobody knows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.scoring.vocabulary import Vocabulary
 
 MAX_TEXT = 400
-
-_FORCED = re.compile(r"\s*([A-Za-z0-9_]+)\s*\(\s*forced\s*\)\s*", re.IGNORECASE)
-
-
-def forced(text: str) -> str | None:
-    """``Ring`` for ``Ring (forced)``; None for what only says what ran (``default``, ``(per source)``)."""
-    found = _FORCED.fullmatch(text)
-    return found[1] if found else None
 
 
 def names_of(cell: str) -> list[str]:

@@ -10,7 +10,6 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.scoring.gpus import read_gpu
 from clusterlab.cost.scoring.links import read_intra
 from clusterlab.cost.scoring.networks import read_inter
-from clusterlab.cost.scoring.words import forced
 
 
 @pytest.mark.parametrize(
@@ -143,13 +142,6 @@ def test_variables_written_into_a_cell_are_settings() -> None:
     assert found.kind == "pcie" and found.settings == {"NCCL_P2P_DISABLE": "1"}
 
 
-def test_only_what_is_forced_is_an_override() -> None:
-    assert forced("Ring (forced)") == "Ring"
-    assert [forced(t) for t in ("", "default", "NVLS(per source)", "default (NVLSTree)")] == [
-        None
-    ] * 4
-
-
 _PIECES = st.sampled_from(
     [
         *(
@@ -178,7 +170,7 @@ _PIECES = st.sampled_from(
 
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=12).map("".join)))
 def test_no_cell_raises_anything_but_a_usage_error(text: str) -> None:
-    for read in (read_inter, read_intra, lambda t: read_gpu(t, t), forced):
+    for read in (read_inter, read_intra, lambda t: read_gpu(t, t)):
         try:
             read(text)
         except UsageError as error:
