@@ -11,6 +11,7 @@ from clusterlab import __version__
 from clusterlab.cli import (
     bench,
     bind,
+    calibrate,
     doctor,
     exec,
     import_,
@@ -56,6 +57,7 @@ def _version(
 
 for _module in (
     bench,
+    calibrate,
     doctor,
     exec,
     import_,

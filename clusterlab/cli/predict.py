@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +26,8 @@ _EXAMPLE = """Examples:
   clusterlab predict --fabric dgx-h100-2node -b 8 -e 1G -f 4 -x NCCL_ALGO=ring --nccl-version 2.27.5
 
   clusterlab predict --fabric hgx-h100 --collective all --ranks 8 -b 1M --json
+
+  clusterlab calibrate mine.csv -o cal.yaml; clusterlab predict --fabric hgx-h100 --calibration cal.yaml
 
   clusterlab predict score nccl_tests.csv
 
@@ -94,6 +97,13 @@ def predict(
             help="How switches choose among equal ways: adaptive (default), hash (ECMP) or pinned.",
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration",
+            help="Use this system's own constants (a file of `calibrate`), and give an interval.",
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -132,6 +142,7 @@ def predict(
             nccl_version=nccl_version,
             timing=timing,
             routing=routing,
+            calibration=calibration,
         )
     )
     why = _explained(found[-1]) if explain else None
@@ -218,20 +229,29 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_COLUMNS = "{:<15}{:>9}{:>11}{:>9}{:>9}{:>9}  {:<18}{}"
+_COLUMNS = "{:<15}{:>9}{:>11}{}{:>9}{:>9}{:>9}  {:<18}{}"
 
 
 def _table(found: list[PredictedPoint]) -> list[str]:
-    titles = ("collective", "size", "time", "algbw", "busbw", "bound", "how", "limited by")
-    units = ("", "", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", "")
-    lines = [_COLUMNS.format(*titles).rstrip(), _COLUMNS.format(*units).rstrip()]
+    expected = any(one.prediction.interval is not None for one in found)
+    titles = ("algbw", "busbw", "bound", "how", "limited by")
+    units = ("(GB/s)", "(GB/s)", "(GB/s)", "", "")
+    first = _interval_cell("expected") if expected else ""
+    second = _interval_cell("(us)") if expected else ""
+    lines = [
+        _COLUMNS.format("collective", "size", "time", first, *titles).rstrip(),
+        _COLUMNS.format("", "", "(us)", second, *units).rstrip(),
+    ]
     for one in found:
         point, p = one.point, one.prediction
+        interval = p.interval
+        between = "-" if interval is None else f"{interval.low_us:.1f}-{interval.high_us:.1f}"
         lines.append(
             _COLUMNS.format(
                 point.collective,
                 human_size(point.size_bytes),
                 f"{p.time_us:.1f}",
+                _interval_cell(between) if expected else "",
                 _figure(p.algbw_GBps),
                 _figure(p.busbw_GBps),
                 _figure(p.bound.busbw_GBps),
@@ -240,6 +260,10 @@ def _table(found: list[PredictedPoint]) -> list[str]:
             )
         )
     return lines
+
+
+def _interval_cell(text: str) -> str:
+    return f"{text:>20}"
 
 
 def _figure(GBps: float) -> str:
@@ -253,6 +277,11 @@ def _notes(found: list[PredictedPoint]) -> list[str]:
     unbounded = [one for one in found if math.isinf(one.prediction.bound.busbw_GBps)]
     if any(one.point.world_size > 1 for one in unbounded):
         notes.append("no bound: the fabric gives no rate for the links between the ranks")
+    shares = [i.coverage for one in found if (i := one.prediction.interval) is not None]
+    if shares:
+        least, most = (f"{share:.0%}" for share in (min(shares), max(shares)))
+        held = least if least == most else f"{least} to {most}"
+        notes.append(f"expected: held {held} of such points that the constants were not fitted to")
     return [f"note: {note}" for note in dict.fromkeys(notes)]
 
 

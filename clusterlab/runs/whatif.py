@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.calibrated.calibration import SystemCalibration
+from clusterlab.cost.calibrated.file import load_system_calibration
+from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.flows.crossing import ROUTINGS, Routing
 from clusterlab.cost.nccl.constants import parse_version
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
+from clusterlab.cost.routing import routing_of
 from clusterlab.cost.types import Issue, Prediction, PredictRequest, one_group
 from clusterlab.runs.plan import make_plan, resolve_config
 from clusterlab.runs.predicting import THIS_HOST
@@ -22,6 +27,7 @@ from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.parts import PRETENDED
 from clusterlab.topology.place import place_on
+from clusterlab.topology.routing.network import has_network
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class PredictOptions:
     nccl_version: str | None = None
     timing: str | None = None
     routing: str | None = None
+    calibration: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,19 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     overrides = checked_variables(options.variables)
     version = _version(options.nccl_version)
     issue = _issue(options.timing)
-    routing = routing_named(options.routing)
+    routing_named(options.routing)
     for option, count in (("--ranks", options.ranks), ("--ranks-per-node", options.ranks_per_node)):
         if count is not None and count < 1:
             raise UsageError(f"{count}", where=option, expected="at least 1")
-    calibration = None
+    calibration: Calibration | SystemCalibration | None = None
+    if options.calibration is not None:
+        calibration = load_system_calibration(options.calibration)
     if options.fabric == THIS_HOST:
+        if options.calibration is not None:
+            raise UsageError(
+                "this host's cores calibrate themselves", where="--calibration",
+                expected="a fabric with GPUs",
+            )  # fmt: skip
         if options.backend == "nccl":
             raise UsageError(
                 "the fabric `host` has no GPUs", where="--backend", expected="auto or gloo",
@@ -83,8 +97,10 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     else:
         fabric = open_fabric(options.fabric)
     backend = _backend(options.backend, fabric)
+    routing = routing_of(fabric, backend, options.routing)
     if backend != "nccl":
         _refuse_nccl_only(options)
+        _refuse_routing_of_no_switch(options.routing, fabric)
         if calibration is None:
             _refuse_unmeasured(fabric)
     world_size = options.ranks or _all_ranks(fabric, options.ranks_per_node)
@@ -209,7 +225,7 @@ def _refuse_nccl_only(options: PredictOptions) -> None:
         "-x": options.variables,
         "--nccl-version": options.nccl_version,
         "--timing": options.timing,
-        "--routing": options.routing,
+        "--calibration": options.calibration,
     }
     for option, value in given.items():
         if value:
@@ -218,6 +234,13 @@ def _refuse_nccl_only(options: PredictOptions) -> None:
                 where=option,
                 expected="--backend nccl and a fabric with GPUs",
             )
+
+
+def _refuse_routing_of_no_switch(routing: str | None, fabric: Fabric) -> None:
+    if routing is not None and not has_network(fabric):
+        raise UsageError(
+            f"{fabric.name} has no switches", where="--routing", expected="a fabric with a network"
+        )
 
 
 def _all_ranks(fabric: Fabric, ranks_per_node: int | None) -> int:

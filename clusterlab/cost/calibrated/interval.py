@@ -104,8 +104,8 @@ def unseen(calibration: SystemCalibration, asked: Asked) -> tuple[str, ...]:
         least, largest = seen.sizes_bytes
         if not least <= asked.size_bytes <= largest:
             notes.append(
-                f"{human_size(asked.size_bytes)}: calibrated from {human_size(least)} to "
-                f"{human_size(largest)}"
+                f"a size outside {human_size(least)} to {human_size(largest)}, where {asked.collective} was "
+                "calibrated"
             )
     if not _seen_version(calibration, asked):
         notes.append(
