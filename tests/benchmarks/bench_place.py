@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_place.py [--allocations 200] [--fabric superpod-h100-4su] [--routing hash]
 
-An allocation is 4 to 64 hosts in runs of 1 to 8 neighbours scattered over the fabric, in order or shuffled; ranks
-go block, cyclic or plane; patterns are those of common trainings.
+An allocation is 4 to 64 hosts in runs of 1 to 8 neighbours scattered over the fabric, in order or shuffled;
+ranks go block, cyclic or plane; patterns are those of common trainings.
 """
 
 from __future__ import annotations
