@@ -47,8 +47,14 @@ def place(
         ),
     ] = "block",
     routing: Annotated[
-        str | None, typer.Option("--routing", help="adaptive (default), hash (ECMP) or pinned.")
+        str | None,
+        typer.Option(
+            "--routing", help="adaptive (default for NCCL), hash (ECMP) or pinned (gloo's)."
+        ),
     ] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", help="auto (nccl, gloo for a lab's pretended GPUs) or one.")
+    ] = "auto",
     variables: Annotated[
         list[str] | None,
         typer.Option("-x", "--env", metavar="NAME=VALUE", help="A variable of NCCL; repeatable."),
@@ -66,7 +72,15 @@ def place(
 
     found = answer(
         PlaceOptions(
-            fabric, nodes, ranks, per_host, pattern, distribution, routing, tuple(variables or ())
+            fabric,
+            nodes,
+            ranks,
+            per_host,
+            pattern,
+            distribution,
+            routing,
+            tuple(variables or ()),
+            backend,
         )
     )
     if output is not None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.placement import RankPlacement
 from clusterlab.cost.schedules.schedule import Load, Phase, Schedule, load_of
 from clusterlab.cost.types import Alternative, Constant, Interval
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.routing.fluid import route
+from clusterlab.topology.routing.fluid import Crossing, route
+
+Ways = Mapping[tuple[str, str], tuple[Crossing, ...]]
+"""The links from a device to another, in the order of crossing, with shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +59,23 @@ class OnLinks:
 
 
 def on_links(
-    schedules: Sequence[tuple[Schedule, Group]], fabric: Fabric, *, avoid: frozenset[str]
+    schedules: Sequence[tuple[Schedule, Group]],
+    fabric: Fabric,
+    *,
+    avoid: frozenset[str],
+    ways: Ways | None = None,
 ) -> OnLinks:
-    """Time of schedules of equal shape that run side by side, phase by phase, sharing the links."""
+    """Time of schedules of equal shape that run side by side, phase by phase, sharing the links.
+
+    ``ways`` are those of all their flows; without them bytes spread over the nearest links (``fluid``).
+    """
     transfer_us = latency_us = 0.0
     held: dict[str, float] = {}
     constants: dict[str, Constant] = {}
     unknown: set[str] = set()
     phases: Sequence[tuple[Phase, ...]] = [s.phases for s, _ in schedules]
     for index in range(max(len(p) for p in phases)):
-        load, steps = _together(schedules, index, fabric, avoid)
+        load, steps = _together(schedules, index, fabric, avoid, ways)
         transfer_us += steps * load.time_us
         latency_us += steps * load.latency_us
         unknown |= load.unknown
@@ -89,7 +99,11 @@ def on_links(
 
 
 def _together(
-    schedules: Sequence[tuple[Schedule, Group]], index: int, fabric: Fabric, avoid: frozenset[str]
+    schedules: Sequence[tuple[Schedule, Group]],
+    index: int,
+    fabric: Fabric,
+    avoid: frozenset[str],
+    ways: Ways | None,
 ) -> tuple[Load, int]:
     """The load of one step of phase ``index`` of all schedules, and the most steps any of them makes."""
     flows = []
@@ -98,8 +112,7 @@ def _together(
         if index < len(schedule.phases):
             phase = schedule.phases[index]
             steps = max(steps, phase.steps)
-            flows += [
-                (f, route(fabric, group.devices[f.src], group.devices[f.dst], avoid=avoid))
-                for f in phase.flows
-            ]
+            for f in phase.flows:
+                src, dst = group.devices[f.src], group.devices[f.dst]
+                flows.append((f, ways[src, dst] if ways else route(fabric, src, dst, avoid=avoid)))
     return load_of(flows), steps

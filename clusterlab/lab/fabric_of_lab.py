@@ -34,8 +34,8 @@ class LabFabric:
         return data_network(fabric, self.routing, broken)
 
     def text(self, broken: tuple[str, ...] = ()) -> str:
-        """The fabric as it is now, for --fabric: what `topo break` writes."""
-        return broken_yaml(self.base, self.fabric.digest, broken)
+        """The fabric as it is now, for --fabric: what `topo break` writes, and its routing."""
+        return broken_yaml(self.base, self.fabric.digest, broken, routing=self.routing)
 
     @property
     def several_nics(self) -> bool:

@@ -9,8 +9,15 @@ from pathlib import Path
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.placing.pattern import read_pattern
 from clusterlab.cost.placing.propose import Job, Proposal, propose
+from clusterlab.cost.routing import routing_of
 from clusterlab.formats.hostlist import compress_hostlist, expand_hostlist
-from clusterlab.runs.whatif import checked_variables, routing_named
+from clusterlab.runs.whatif import (
+    backend_of,
+    check_backend,
+    checked_variables,
+    refuse_unmeasured,
+    routing_named,
+)
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.rank_order import host_of_each_rank
@@ -30,6 +37,7 @@ class PlaceOptions:
     distribution: str = "block"
     routing: str | None = None
     variables: tuple[str, ...] = ()
+    backend: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,12 @@ class Placed:
 
 def place(options: PlaceOptions) -> Placed:
     """Raises UsageError for hosts, ranks or patterns that do not fit the fabric."""
+    check_backend(options.backend)
+    routing_named(options.routing)
     fabric = open_fabric(options.fabric)
+    backend = backend_of(options.backend, fabric)
+    if backend == "gloo":
+        _refuse_for_gloo(options, fabric)
     hosts = _hosts(options.nodes)
     known = set(fabric.hosts)
     for host in hosts:
@@ -74,10 +87,20 @@ def place(options: PlaceOptions) -> Placed:
         len(given),
         per_host,
         read_pattern(options.pattern, len(given)),
-        routing_named(options.routing),
+        routing_of(fabric, backend, options.routing),
         checked_variables(options.variables),
+        backend=backend,
     )
     return Placed(propose(fabric, given, job), job)
+
+
+def _refuse_for_gloo(options: PlaceOptions, fabric: Fabric) -> None:
+    refuse_unmeasured(fabric)
+    if options.variables:
+        raise UsageError(
+            "means something to NCCL only, and this is predicted for gloo", where="-x",
+            expected="--backend nccl and a fabric with GPUs",
+        )  # fmt: skip
 
 
 def _hosts(text: str) -> list[str]:

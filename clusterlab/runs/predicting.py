@@ -12,6 +12,7 @@ from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.predict import as_predicted, predict
+from clusterlab.cost.routing import routing_of
 from clusterlab.cost.types import NoFigureError, PredictRequest
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.topology.fabric import Fabric
@@ -162,6 +163,7 @@ def _predict(
         root=point.root,
         in_place=point.in_place,
         backend=model.backend,
+        routing=routing_of(fabric, model.backend),
         calibration=model.calibration,
     )
     return as_predicted(predict(request))

@@ -67,8 +67,7 @@ class PredictedPoint:
 
 def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     """Every point of the sweep with its prediction. Raises UsageError for what makes no sense."""
-    if options.backend not in ("auto", "gloo", "nccl"):
-        raise UsageError(f"{options.backend!r}", where="--backend", expected="auto, gloo or nccl")
+    check_backend(options.backend)
     overrides = checked_variables(options.variables)
     version = _version(options.nccl_version)
     issue = _issue(options.timing)
@@ -96,13 +95,13 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
         fabric = host_fabric(read_host())
     else:
         fabric = open_fabric(options.fabric)
-    backend = _backend(options.backend, fabric)
+    backend = backend_of(options.backend, fabric)
     routing = routing_of(fabric, backend, options.routing)
     if backend != "nccl":
         _refuse_nccl_only(options)
         _refuse_routing_of_no_switch(options.routing, fabric)
         if calibration is None:
-            _refuse_unmeasured(fabric)
+            refuse_unmeasured(fabric)
     world_size = options.ranks or _all_ranks(fabric, options.ranks_per_node)
     placement = place_on(fabric, world_size, ranks_per_host=options.ranks_per_node)
     groups = one_group(placement)
@@ -197,7 +196,13 @@ def _issue(text: str | None) -> Issue:
     raise unknown("timing", text or "", known, where="--timing")
 
 
-def _backend(asked: str, fabric: Fabric) -> str:
+def check_backend(asked: str) -> None:
+    """Raises UsageError for what is no backend."""
+    if asked not in ("auto", "gloo", "nccl"):
+        raise UsageError(f"{asked!r}", where="--backend", expected="auto, gloo or nccl")
+
+
+def backend_of(asked: str, fabric: Fabric) -> str:
     """NCCL where there are GPUs, also those whose model nobody says; a lab's pretended GPUs run none."""
     if asked != "auto":
         return asked
@@ -208,7 +213,7 @@ def _real_gpus(fabric: Fabric) -> bool:
     return bool(fabric.models("gpu").keys() - {PRETENDED})
 
 
-def _refuse_unmeasured(fabric: Fabric) -> None:
+def refuse_unmeasured(fabric: Fabric) -> None:
     """gloo's time is the work of the hosts' cores, which only a calibration of that host knows
     (cost/gloo/host.py). Links alone would make it next to nothing, but for a lab's, which are slowed down.
     """

@@ -39,7 +39,8 @@ class Fabric:
     Both are sequences; those of equal hosts are kept once and made when asked for (``repeated``).
     ``origin`` says where it comes from (a file, ``this host``, an import), ``digest`` is the SHA-256
     of the text it was read from, if any. ``oversubscription`` is what the design declares of its leaves
-    (down : up) by role of the network.
+    (down : up) by role of the network. ``routing`` is how its switches choose among equal ways (a name of
+    ``routing.policy``), where that is said.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Fabric:
     origin: str = ""
     digest: str = ""
     oversubscription: Mapping[str, float] = field(default_factory=dict, hash=False)
+    routing: str | None = None
 
     def __post_init__(self) -> None:
         where = self.origin or f"fabric {self.name}"

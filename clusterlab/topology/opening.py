@@ -1,16 +1,17 @@
 """A fabric by name or by file, whatever the file is: what ``--fabric`` takes everywhere.
 
 A shipped design, ``host``, a design of one's own, a broken one (``base`` and ``broken``, as `topo break`
-writes it), or another tool's file (`topo import` says which).
+writes it; a lab's also says its ``routing``), or another tool's file (`topo import` says which).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
-from clusterlab.core.suggest import reject_unknown_keys
+from clusterlab.core.suggest import reject_unknown_keys, unknown
 from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.topology.checks.all_checks import check
@@ -22,8 +23,9 @@ from clusterlab.topology.design.load import (
 )
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.routing.policy import POLICIES
 
-_BROKEN_KEYS = ("base", "digest", "broken")
+_BROKEN_KEYS = ("base", "digest", "broken", "routing")
 _MAX_BASES = 8
 
 
@@ -113,4 +115,9 @@ def _broken(document: Document, path: Path, depth: int) -> Fabric:
             fix="write it again with `clusterlab topo break`",
         )
     what = [text(document, ("broken", i)) for i in range(len(sequence(document, ("broken",))))]
+    routing = text(document, ("routing",), default="")
+    if routing:
+        if routing not in POLICIES:
+            raise unknown("routing policy", routing, POLICIES, where=document.where("routing"))
+        fabric = replace(fabric, routing=routing)
     return break_fabric(fabric, what)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.estimate import Estimate, Group, OnLinks, on_links
+from clusterlab.cost.gloo.exchange_time import exchange_us
 from clusterlab.cost.gloo.host import (
     PLAIN_REDUCTION,
     constants_used,
@@ -13,6 +14,7 @@ from clusterlab.cost.gloo.host import (
     reduction_constant,
 )
 from clusterlab.cost.gloo.schedule import gloo_schedule
+from clusterlab.cost.gloo.ways import gloo_ways
 from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS
@@ -25,12 +27,12 @@ def gloo_estimate(
     size = request.size_bytes
     schedules = [(gloo_schedule(name, len(g.ranks), size, root=g.root), g) for g in groups]
     schedule = next(s for s, g in schedules if g is group)
-    links = on_links(schedules, request.fabric, avoid=ACCELERATOR_LINKS)
+    links, waits_us = _links(request, name, schedules)
     calibration = request.calibration
     if not isinstance(calibration, Calibration):
-        return _links_only(request, schedule.algorithm, len(group.ranks), links)
+        return _links_only(request, schedule, links, waits_us)
     host = host_time(schedule, calibration, request.dtype, request.op)
-    link_us = links.transfer_us + links.latency_us
+    link_us = links.transfer_us + waits_us + links.latency_us
     on_host = host.time_us >= link_us
     time_us = max(host.time_us, link_us)
     return Estimate(
@@ -47,8 +49,43 @@ def gloo_estimate(
         notes=(
             *_outside(calibration, sum(len(g.ranks) for g in groups), size),
             *_not_measured(schedule, calibration, request),
+            *([] if on_host else _waits(links, waits_us)),
         ),
     )
+
+
+def _links(
+    request: PredictRequest, name: str, schedules: Sequence[tuple[Schedule, Group]]
+) -> tuple[OnLinks, float]:
+    """What the links take, and how long (µs) the busiest has nothing to do as ranks wait for each other."""
+    fabric, routing = request.fabric, request.routing
+    pairs = {
+        (group.devices[f.src], group.devices[f.dst]): None
+        for schedule, group in schedules
+        for phase in schedule.phases
+        for f in phase.flows
+    }
+    ways = gloo_ways(fabric, tuple(pairs), routing)
+    links = on_links(schedules, fabric, avoid=ACCELERATOR_LINKS, ways=ways)
+    if name != "all_to_all" or routing == "adaptive":
+        return links, 0.0
+    devices = tuple(group.devices for _, group in schedules)
+    call_us = exchange_us(fabric, devices, ways, request.size_bytes, routing)
+    return links, max(0.0, call_us - links.transfer_us)
+
+
+def _waits(links: OnLinks, waits_us: float) -> list[str]:
+    """What to say of them where they count."""
+    if waits_us < _WORTH_SAYING * links.transfer_us:
+        return []
+    share = waits_us / (links.transfer_us + waits_us)
+    return [
+        f"{share:.0%} of the time no bytes are under way on the busiest link: gloo's all_to_all answers "
+        "a late rank late"
+    ]
+
+
+_WORTH_SAYING = 0.05
 
 
 def _not_measured(
@@ -60,20 +97,22 @@ def _not_measured(
     return [f"{own} was not measured: {PLAIN_REDUCTION} stands for it"]
 
 
-def _links_only(request: PredictRequest, algorithm: str, n: int, links: OnLinks) -> Estimate:
-    if links.busiest is None and n > 1:
+def _links_only(
+    request: PredictRequest, schedule: Schedule, links: OnLinks, waits_us: float
+) -> Estimate:
+    if links.busiest is None and schedule.world_size > 1:
         raise NoFigureError(
             "no bandwidth is known between the ranks",
             where=f"fabric {request.fabric.name}",
             expected="figures for its links, or a calibration of this host",
         )
-    notes = ["the hosts' own cost is not counted (no calibration)"]
+    notes = ["the hosts' own cost is not counted (no calibration)", *_waits(links, waits_us)]
     if links.unknown:
         shown = ", ".join(links.unknown[:3]) + (", …" if len(links.unknown) > 3 else "")
         notes.append(f"left out, bandwidth unknown: {shown}")
     return Estimate(
-        time_us=links.transfer_us + links.latency_us,
-        algorithm=algorithm,
+        time_us=links.transfer_us + waits_us + links.latency_us,
+        algorithm=schedule.algorithm,
         protocol=None,
         bottleneck=links.busiest or "one rank",
         busy_us=links.transfer_us,

@@ -3,13 +3,15 @@
 Read in pytorch/gloo 70dc3602 (gloo/allreduce.cc, reduce.cc, broadcast.cc, allgather.cc, alltoall.cc) and
 checked against the bytes that cross the loopback interface (n ranks, S bytes):
 
-    all_reduce      ring, at least 2 segments per rank, at most 1 MiB each           2(n-1) S
+    all_reduce      ring to rank - 1, at least 2 segments per rank of at most 1 MiB    2(n-1) S
     reduce_scatter  torch copies the input, runs the all_reduce, keeps a slice        2(n-1) S
-    all_gather      ring in half parts; torch gathers into a fresh buffer and copies   (n-1) S
-    all_to_all      all sends posted at once                                           (n-1) S
+    all_gather      ring to rank + 1 in half parts; torch gathers into a fresh buffer
+                    and copies                                                         (n-1) S
+    all_to_all      all sends posted at once, the one to rank + 1 first                (n-1) S
     broadcast       binomial tree of the whole buffer, no pipelining                   (n-1) S
-    reduce          ring reduce-scatter, then every rank sends its part to the root    (n-1) S + S (n-1)/n
-    send_recv       isend and irecv around the ring                                        n S
+    reduce          ring reduce-scatter to rank - 1, then every rank sends its part
+                    to the root                                                        (n-1) S + S (n-1)/n
+    send_recv       isend to rank + 1 and irecv from rank - 1                              n S
     send            isend and irecv between two ranks                                        S
 """
 
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from clusterlab.cost.schedules import binomial, direct, ring
-from clusterlab.cost.schedules.schedule import Schedule
+from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule
 
 SEGMENT_BYTES = 1 << 20
 """kMaxSegmentSize of gloo/allreduce.h and gloo/reduce.h."""
@@ -30,9 +32,9 @@ def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) 
     S = float(size_bytes)
     segments = _segments_per_rank(n, S)
     build: dict[str, Callable[[], Schedule]] = {
-        "all_reduce": lambda: ring.ring_all_reduce(n, S, chunks=segments),
+        "all_reduce": lambda: _to_the_one_before(ring.ring_all_reduce(n, S, chunks=segments)),
         "reduce_scatter": lambda: replace(
-            ring.ring_all_reduce(n, S, chunks=segments),
+            _to_the_one_before(ring.ring_all_reduce(n, S, chunks=segments)),
             collective="reduce_scatter",
             algorithm="ring_all_reduce",
             copied_bytes=n * S + S,
@@ -40,11 +42,26 @@ def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) 
         "all_gather": lambda: replace(ring.ring_all_gather(n, S, chunks=2), copied_bytes=n * S + S),
         "all_to_all": lambda: replace(direct.direct_all_to_all(n, S), copied_bytes=S),
         "broadcast": lambda: binomial.binomial_broadcast(n, S, root=root),
-        "reduce": lambda: ring.ring_reduce_gather(n, S, chunks=segments, root=root),
+        "reduce": lambda: _to_the_one_before(
+            ring.ring_reduce_gather(n, S, chunks=segments, root=root)
+        ),
         "send_recv": lambda: direct.ring_shift(n, S),
         "send": lambda: direct.one_message(S),
     }
     return build[collective]()
+
+
+def _to_the_one_before(schedule: Schedule) -> Schedule:
+    """The same with its rings turned round: sendRank is rank - 1 in gloo/allreduce.cc and reduce.cc."""
+    n = schedule.world_size
+
+    def turned(phase: Phase) -> Phase:
+        if any(f.dst != (f.src + 1) % n for f in phase.flows):
+            return phase
+        flows = tuple(Flow(f.src, (f.src - 1) % n, f.size_bytes) for f in phase.flows)
+        return replace(phase, flows=flows)
+
+    return replace(schedule, phases=tuple(map(turned, schedule.phases)))
 
 
 def _segments_per_rank(n: int, S: float) -> int:

@@ -17,7 +17,7 @@ from clusterlab.topology.rank_order import host_of_each_rank, place_in_order
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``ranks`` of a job, at most ``per_host`` a host, and what they do together."""
+    """``ranks`` of a job, at most ``per_host`` a host, and what they do together by ``backend``."""
 
     ranks: int
     per_host: int
@@ -25,6 +25,7 @@ class Job:
     routing: Routing = "adaptive"
     overrides: Mapping[str, str] = field(default_factory=dict)
     library_version: str | None = None
+    backend: str = "nccl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _request(fabric: Fabric, placement: Placement, axis: Axis, job: Job) -> Pred
         ),
         collective=axis.collective,
         size_bytes=axis.size_bytes,
-        backend="nccl",
+        backend=job.backend,
         issue="library",
         routing=job.routing,
         overrides=job.overrides,

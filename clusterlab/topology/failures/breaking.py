@@ -53,19 +53,23 @@ def break_fabric(fabric: Fabric, what: Sequence[str]) -> Fabric:
     )
 
 
-def broken_yaml(base: str, digest: str, what: Sequence[str]) -> str:
-    """The broken fabric as a file by reference: the design or path it starts from, and what is broken."""
+def broken_yaml(base: str, digest: str, what: Sequence[str], *, routing: str = "") -> str:
+    """The broken fabric as a file by reference: the design or path it starts from, what is broken, and
+    the ``routing`` of its switches where that is known.
+    """
     quoted = [json.dumps(item, ensure_ascii=False) for item in (base, digest, *what)]
+    said = [f"routing: {json.dumps(routing)}"] if routing else []
     return "\n".join(
         [
             f"base: {quoted[0]}",
             f"digest: {quoted[1]} # of the base as it was broken",
+            *said,
             "broken:",
             *(f"  - {item}" for item in quoted[2:]),
             "",
         ]
         if what
-        else [f"base: {quoted[0]}", f"digest: {quoted[1]}", "broken: []", ""]
+        else [f"base: {quoted[0]}", f"digest: {quoted[1]}", *said, "broken: []", ""]
     )
 
 
