@@ -38,7 +38,7 @@ class Case:
 
     ``plain`` is the communicator without the variables that take paths away, ``with_peers`` without those
     that take peer access: NVLS goes by the NVSwitches' multicast and needs none. ``source`` says where
-    the constants come from, ``correction`` what a calibration found besides.
+    the constants come from, ``calibrated`` that it is no class, ``correction`` what was found besides.
     """
 
     collective: str
@@ -53,6 +53,7 @@ class Case:
     beyond: BeyondNics
     sockets: SocketShares
     source: str
+    calibrated: bool = False
     correction: Correction = NONE
 
     def comm_of(self, algorithm: str) -> Communicator:
@@ -156,6 +157,7 @@ def _made_case(request: PredictRequest, name: str, groups: Sequence[Group], whic
         else BeyondNics(),
         sockets=socket_shares(comm, plain, effects),
         source=table.source,
+        calibrated=calibration is not None,
         correction=NONE if calibration is None else calibration.correction(name),
     )
 

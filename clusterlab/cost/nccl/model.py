@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clusterlab.cost.calibrated.calibration import SystemCalibration
-from clusterlab.cost.calibrated.correction import NONE
 from clusterlab.cost.calibrated.interval import Asked, interval_of, unseen
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import Features, message_wire_us
@@ -213,8 +212,8 @@ def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> E
 
 
 def _messages_us(curve: dict[int, float], case: Case, size_bytes: int, wire_us: float) -> float:
-    """The formula rises with the size by itself; a correction by size need not."""
-    if case.correction == NONE:
+    """The formula rises with the size by the classes' constants; by a system's own it need not."""
+    if not case.calibrated:
         return case.message_us(size_bytes, wire_us)
     return _monotone_us(
         curve, lambda at: case.message_us(at, wire_us * at / size_bytes), size_bytes
