@@ -12,7 +12,11 @@ from clusterlab.core.errors import ExitCode
 
 _EXAMPLE = """Examples:
 
-  nvidia-smi topo -m > node.txt; clusterlab topo import node.txt
+  nvidia-smi topo -m > node.txt; nvidia-smi nvlink -s > nvlink.txt
+
+  clusterlab topo import node.txt nvlink.txt -o node.yaml; clusterlab predict --fabric node.yaml
+
+  clusterlab topo import node.txt --gpu H100 -o node.yaml
 
   clusterlab topo import node.xml ibnetdiscover.out topology.conf -o fabric.yaml
 
@@ -36,6 +40,10 @@ def import_files(
             "--system", help="Take NCCL's system section of logs that hold tables as well."
         ),
     ] = False,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="MODEL", help="The GPUs' model, for files that name none."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="What was found as JSON.")] = False,
 ) -> int:
     """Read NCCL/RCCL XML, nvidia-smi topo -m/-p2p, nvlink -s, ibnetdiscover, ibstat, Slurm's
@@ -50,7 +58,7 @@ def import_files(
     from clusterlab.topology.importing.imported import NotAFabricError
 
     try:
-        imported = with_checks(read_files(files, system=system))
+        imported = with_checks(read_files(files, system=system, gpu=gpu))
     except NotAFabricError as refusal:
         if as_json:
             typer.echo(json.dumps(refusal.to_json()))

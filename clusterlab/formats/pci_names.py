@@ -65,20 +65,23 @@ _IDS = {name: ids for ids, name in _NAMES.items()}
 
 # CUDA's table of compute capabilities (times 10), by chip.
 _CAPABILITIES = (
+    (r"P100", 60),
     (r"V100", 70),
-    (r"T4", 75),
+    (r"T4|Quadro RTX \d000|TITAN RTX|RTX 20\d0", 75),
     (r"A100|A800|A30", 80),
-    (r"A10|A10G|A16|A40|RTX A\d000", 86),
-    (r"L4|L20|L40|L40S", 89),
+    (r"A10|A10G|A16|A40|RTX A\d000|RTX 30\d0", 86),
+    (r"L4|L20|L40|L40S|RTX \d000 Ada|RTX 40\d0", 89),
     (r"H20|H100|H200|H800|GH200", 90),
     (r"B100|B200|GB200", 100),
     (r"B300|GB300", 103),
+    (r"RTX PRO \d000|RTX 50\d0", 120),
+    (r"GB10", 121),
 )
 # LLVM's AMDGPU processors.
 _ARCHITECTURES = (
     (r"MI50|MI60", "gfx906"),
     (r"MI100", "gfx908"),
-    (r"MI210|MI250X?", "gfx90a"),
+    (r"MI200|MI210|MI250X?", "gfx90a"),
     (r"MI300[AX]|MI325X", "gfx942"),
     (r"MI350X|MI355X", "gfx950"),
 )
@@ -95,7 +98,9 @@ def ids_of(model: str) -> tuple[str, str] | None:
 
 
 def compute_capability(model: str) -> int | None:
-    """90 for ``H100-SXM5-80GB``, ``NVIDIA H200`` and ``sm_90``; None: no NVIDIA GPU known by that name."""
+    """90 for ``H100-SXM5-80GB``, ``h100_sxm``, ``NVIDIA H200`` and ``sm_90``; None: no NVIDIA GPU known by
+    that name.
+    """
     named = re.fullmatch(r"sm_([0-9]{2,3})", model)
     return int(named.group(1)) if named else _first(_CAPABILITIES, model)
 
@@ -105,8 +110,19 @@ def amd_architecture(model: str) -> str | None:
     return model if re.fullmatch(r"gfx[0-9a-f]{3,4}", model) else _first(_ARCHITECTURES, model)
 
 
+def gpu_chips() -> tuple[str, ...]:
+    """The chips whose names the two functions above know (``H100``, ``MI210``), for messages."""
+    every = [
+        chip
+        for table in (_CAPABILITIES, _ARCHITECTURES)
+        for chips, _ in table
+        for chip in chips.split("|")
+    ]
+    return tuple(chip for chip in every if chip.isalnum())
+
+
 def _first(table: tuple[tuple[str, V], ...], model: str) -> V | None:
     for chips, value in table:
-        if re.search(rf"(?<![A-Za-z0-9])(?:{chips})(?![A-Za-z0-9])", model):
+        if re.search(rf"(?<![A-Za-z0-9])(?:{chips})(?![A-Za-z0-9])", model, re.IGNORECASE):
             return value
     return None

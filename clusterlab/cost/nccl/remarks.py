@@ -1,4 +1,4 @@
-"""What the reader must know of a prediction: variables that do not count in it or act oddly, how switches route.
+"""What the reader must know of a prediction: variables that do not count in it or act oddly, NVLS, routing.
 
 One sentence a variable, its name first. A variable that acts and does no more than its name says is silent
 here; ``--explain`` tells what each of them changes.
@@ -28,12 +28,13 @@ from clusterlab.cost.nccl.variables import (
     TUNING_VARIABLES,
     is_nccl_variable,
 )
-from clusterlab.cost.nccl.words import COLLECTIVES, NCCL_ALGORITHMS
+from clusterlab.cost.nccl.words import COLLECTIVES, GATHERS, NCCL_ALGORITHMS
 from clusterlab.cost.types import PredictRequest
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device
 from clusterlab.topology.routing.nics import links_out
 
+_BY_NVLS = ("all_reduce", *GATHERS)
 _KNOWN = (*TUNING_VARIABLES, *GRAPH_VARIABLES, *SELECTIONS)
 
 
@@ -78,6 +79,8 @@ def remarks(request: PredictRequest, case: Case, algorithm: str) -> tuple[str, .
     host = fabric.host_of(request.groups[0][0].device or "")
     nics = fabric.on_host(host, "nic") if host is not None and case.comm.nodes > 1 else ()
     found = list(_of_variables(request.overrides, case, algorithm, nics))
+    if _without_multicast(fabric, case):
+        found.append("NVLS is ruled out: no NVSwitch of the fabric multicasts (in_network: true)")
     network = case.comm.network
     if network is not None and not any(links_out(fabric, d.name) for d in nics):
         found.append(
@@ -88,6 +91,19 @@ def remarks(request: PredictRequest, case: Case, algorithm: str) -> tuple[str, .
             "switches are taken to spread over all equal ways; --routing hash: what ECMP leaves"
         )
     return tuple(found)
+
+
+def _without_multicast(fabric: Fabric, case: Case) -> bool:
+    """Whether NVLS is left out for nothing but that the fabric does not say that its NVSwitches multicast."""
+    comm, asked = case.comm, case.overrides
+    hopper = comm.library == "nccl" and (comm.compute_capability or 0) >= 90
+    if not hopper or not comm.nvswitch or comm.ranks_per_node < 2 or asked.nvls is False:
+        return False
+    algorithms = constants_for(comm.version, comm.library).rules["algorithms"]
+    if comm.nvls or "nvls" not in algorithms or case.collective not in _BY_NVLS:
+        return False
+    parts = (fabric.single_devices, *(group.items for group in fabric.equal_hosts))
+    return not any(d.kind == "nvswitch" and d.in_network for part in parts for d in part)
 
 
 def _hashes(fabric: Fabric) -> bool:

@@ -1,4 +1,4 @@
-"""What small listings add to a node: ``nvidia-smi nvlink -s`` the rate of its NVLinks.
+"""What small listings add to a node: ``nvidia-smi nvlink -s`` its GPUs' model and the rate of their NVLinks.
 
 Peer capabilities and port states stay in the part's facts and findings.
 """
@@ -9,7 +9,9 @@ import re
 from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.formats.pci_names import compute_capability
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.importing.gpu_models import known
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.parts import Device, Link
 
@@ -20,9 +22,9 @@ def with_details(node: Fabric, detail: Imported) -> tuple[Fabric, list[Finding]]
     """``node`` with what ``detail`` says of its links added, and where the two disagree."""
     if detail.kind != "nvlink_s":
         return node, []
+    node, findings = _with_models(node, detail.fabric)
     measured = _nvlinks(detail.fabric)
     changes: dict[tuple[str, str], tuple[Link, ...]] = {}
-    findings: list[Finding] = []
     for gpu in node.of_kind("gpu"):
         known = measured.get(_key(gpu)) or measured.get(_position(gpu))
         if known is None:
@@ -49,6 +51,42 @@ def with_details(node: Fabric, detail: Imported) -> tuple[Fabric, list[Finding]]
                     _with_rate(x, rate, source) for x in node.links_from(src) if x.dst == dst
                 )
     return (node.with_links(changes) if changes else node), findings
+
+
+def _with_models(node: Fabric, listing: Fabric) -> tuple[Fabric, list[Finding]]:
+    """``node`` whose GPUs are called as ``listing`` does, where the node's file says less (nothing, sm_90).
+
+    Where both name a GPU and they are of different generations, the node's file is kept.
+    """
+    named = {key: g.model for g in listing.of_kind("gpu") for key in (_key(g), _position(g))}
+    models: dict[str, str] = {}
+    other: list[str] = []
+    for gpu in node.of_kind("gpu"):
+        model = named.get(_key(gpu)) or named.get(_position(gpu))
+        if model is None:
+            continue
+        if gpu.model is None or not known(gpu.model):
+            models[gpu.name] = model
+        elif compute_capability(gpu.model) != compute_capability(model):
+            other.append(f"{gpu.name}: {model} in {listing.origin}, {gpu.model} in {node.origin}")
+        elif gpu.model.startswith("sm_"):
+            models[gpu.name] = model
+    findings = []
+    if other:
+        findings.append(
+            Finding(
+                code="gpu_models_disagree",
+                severity=Severity.WARNING,
+                evidence=tuple(other[:8]),
+                fix=f"are both files of one host? {node.origin} was believed",
+            )
+        )
+    if not models:
+        return node, findings
+    devices = tuple(
+        replace(d, model=models[d.name]) if d.name in models else d for d in node.devices
+    )
+    return replace(node, devices=devices), findings
 
 
 def _nvlinks(fabric: Fabric) -> dict[str, tuple[int, float, str]]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import most_severe_first
 from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.importing.gpu_models import check_model
+from clusterlab.topology.importing.gpus import with_gpus
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.merge import merge
 from clusterlab.topology.importing.registry import read_any
@@ -19,15 +21,17 @@ MAX_FILE_BYTES = 64 << 20
 """An ibnetdiscover listing of 100,000 NICs has 30 MB."""
 
 
-def read_files(paths: Sequence[Path], *, system: bool = False) -> Imported:
+def read_files(paths: Sequence[Path], *, system: bool = False, gpu: str | None = None) -> Imported:
     """The fabric that the files describe together; ``-`` is standard input.
 
-    ``system``: of logs with measurements take NCCL's system section instead of refusing them.
+    ``system``: of logs with measurements take NCCL's system section instead of refusing them. ``gpu``: the
+    model of GPUs that no file names.
 
     Raises UsageError for what cannot be read, NotAFabricError for a file that holds something else.
     """
+    asked = None if gpu is None else check_model(gpu)
     parts = [read_any(_text(path), file=_shown(path), system=system) for path in paths]
-    return parts[0] if len(parts) == 1 else merge(parts)
+    return with_gpus(parts[0] if len(parts) == 1 else merge(parts), asked)
 
 
 def with_checks(imported: Imported) -> Imported:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clusterlab.cost.nccl.communicator import CpuVendor
+from clusterlab.formats.pci_names import amd_architecture, compute_capability
 from clusterlab.topology.match import chip_name
 
 
@@ -101,6 +102,11 @@ def chip(model: str | None, nvlink_GBps: float | None = None) -> Chip:
         return Chip(name, None, "rccl")
     if name in _CAPABILITY:
         return Chip(name, _CAPABILITY[name])
+    if amd_architecture(text):
+        return Chip(name or text, None, "rccl")
+    said = compute_capability(text)  # an import's sm_90
+    if said is not None:
+        return Chip(name or text, said)
     return Chip(name or text or UNKNOWN_CHIP, _capability_by(nvlink_GBps or 0.0))
 
 

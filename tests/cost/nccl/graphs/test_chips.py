@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterlab.cost.nccl.graphs.chips import chip
+from clusterlab.formats.pci_names import compute_capability, gpu_chips
 from clusterlab.topology.design.load import list_designs, load_fabric
 from clusterlab.topology.fabric import Fabric
 
@@ -44,3 +45,21 @@ def test_faster_links_are_never_an_older_chip(first: float) -> None:
     found = [chip(None, r).capability or 0 for r in rates]
     assert found == sorted(found)
     assert len(set(found)) >= 4
+
+
+@pytest.mark.parametrize("sm", [60, 70, 75, 80, 86, 89, 90, 100, 103, 120])
+def test_a_generation_that_an_import_names_is_taken_at_its_word(sm: int) -> None:
+    """Whatever rate its links have: a V100's NVLink counts like an A100's."""
+    for GBps in (None, 12.0, 20.0, 40.1):
+        assert chip(f"sm_{sm}", GBps).capability == sm
+
+
+@pytest.mark.parametrize("model", ["gfx906", "gfx908", "gfx90a", "gfx942", "AMD INSTINCT MI200"])
+def test_every_architecture_of_amd_goes_by_rccl(model: str) -> None:
+    assert (chip(model).library, chip(model).capability) == ("rccl", None)
+
+
+@pytest.mark.parametrize("short", [name for name in gpu_chips() if not name.startswith("MI")])
+def test_both_tables_of_chips_agree(short: str) -> None:
+    assert chip(short).capability == compute_capability(short)
+    assert chip(f"NVIDIA {short} 80GB").capability == compute_capability(f"NVIDIA {short} 80GB")
