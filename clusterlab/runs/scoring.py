@@ -5,20 +5,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.bands import BANDS
-from clusterlab.cost.scoring.machine import description_of, machine_of
+from clusterlab.cost.scoring.asked import Asked
 from clusterlab.cost.scoring.measured import Measured, measured_in, read_measured
-from clusterlab.cost.scoring.scored import (
-    LATENCY_ROWS,
-    ScoredPoint,
-    predict_points,
-    with_one_latency,
-)
+from clusterlab.cost.scoring.scored import ScoredPoint, predict_points, with_one_latency
 from clusterlab.cost.scoring.scores import (
     ErrorOf,
     Figures,
@@ -32,24 +26,37 @@ from clusterlab.cost.scoring.scores import (
     plateaus,
     table_scores,
 )
-from clusterlab.formats.measured.plausible import LIMITS, named
+from clusterlab.cost.scoring.systems import PredictedOn, predicted_on
+from clusterlab.runs import score_notes as notes
+from clusterlab.runs.whatif import (
+    checked_variables,
+    issue_named,
+    routing_named,
+    version_named,
+)
+from clusterlab.runs.worst_row import Worst, saved_fabric, worst
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.opening import open_fabric
 
-_SHOWN = 6
-_LISTED = 1000
 ByGroup = list[tuple[dict[str, Any], Figures]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
     """What was typed. ``fabric`` takes the place of the vocabulary; ``one_latency`` corrects each table
-    by its own smallest rows.
+    by its own smallest rows. ``nccl_version`` is for rows that name none, ``variables`` are words
+    NAME=VALUE for all rows. ``save_fabric``: the worst row's fabric is wanted as YAML.
     """
 
     file: Path
     by: str = "system,collective"
     fabric: str | None = None
     one_latency: bool = False
+    nccl_version: str | None = None
+    variables: tuple[str, ...] = ()
+    timing: str | None = None
+    routing: str | None = None
+    save_fabric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,17 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ScoreReport:
-    """All that is said of one file. ``misses``: why rows could not be predicted, how many each.
-    ``assumed``: what descriptions leave open and the vocabulary fills in; ``notes`` the rest to know.
-    ``no_verdict``: why there is no score at all.
+    """All that is said of one file. ``by``: the columns of ``ours.groups``. ``systems``: what the rows were
+    predicted on. ``misses``: why rows could not be predicted, how many each. ``assumed``: what
+    descriptions leave open and the vocabulary fills in; ``notes`` the rest to know. ``worst``: the row
+    furthest off; ``saved_fabric`` its fabric as YAML, where that was wanted. ``no_verdict``: why there is
+    no score at all.
     """
 
     measured: Measured
     scored: tuple[ScoredPoint, ...]
+    by: tuple[str, ...]
+    systems: tuple[PredictedOn, ...]
     ours: View
     library: View
     tables: tuple[TableScore, ...]
@@ -78,6 +89,8 @@ class ScoreReport:
     misses: dict[str, int]
     assumed: tuple[str, ...]
     notes: tuple[str, ...]
+    worst: Worst | None = None
+    saved_fabric: str | None = None
     no_verdict: str | None = None
 
 
@@ -88,32 +101,74 @@ def score_file(
     cannot be scored.
     """
     by = check_by(options.by)
+    asked = _asked(options)
+    if options.save_fabric and options.fabric is not None:
+        raise UsageError(
+            f"all rows are predicted on {options.fabric}", where="--save-fabric",
+            expected="a score without --fabric",
+        )  # fmt: skip
     if str(options.file) == "-":
         measured = measured_in(sys.stdin.buffer, file="standard input")
     else:
         measured = read_measured(options.file)
     if not measured.points:
-        raise UsageError(
-            f"no measurement that counts in {measured.rows} rows",
-            where=measured.file,
-            expected=f'rows with {LIMITS} (with a column health: "healthy")',
-            fix=named(measured.unusable) or None,
-        )
+        raise notes.nothing_counts(measured)
     fabric = None if options.fabric is None else open_fabric(options.fabric)
-    everything = predict_points(measured.points, fabric=fabric, progress=progress)
+    if fabric is not None:
+        _check_room(fabric, measured, options)
+    everything = predict_points(measured.points, fabric=fabric, asked=asked, progress=progress)
     scored = with_one_latency(everything) if options.one_latency else everything
     tables = table_scores(scored)
+    systems = predicted_on(measured.points, fabric, asked)
+    found = worst(scored, options.file, fabric, options.fabric, asked)
+    save = options.save_fabric and found is not None
     return ScoreReport(
         measured=measured,
         scored=tuple(scored),
+        by=by,
+        systems=tuple(systems),
         ours=_view(scored, by, own_error),
         library=_view(scored, by, library_error),
         tables=tuple(tables),
         plateau=plateaus(tables),
         misses=dict(Counter(s.reason for s in everything if s.predicted_us is None)),
-        assumed=() if fabric is not None else _assumed(measured),
-        notes=tuple(_notes(measured, everything, scored, options)),
+        assumed=() if fabric is not None else notes.assumed(measured),
+        notes=(
+            *notes.asked_notes(asked),
+            *notes.version_notes(measured.points, asked, systems),
+            *notes.choice_notes(measured.points, asked),
+            *notes.left_out_notes(measured),
+            *(notes.one_latency_notes(everything, scored) if options.one_latency else ()),
+            *notes.remark_notes(scored),
+        ),
+        worst=found,
+        saved_fabric=saved_fabric(found.row, asked) if save and found is not None else None,
         no_verdict=_no_verdict(everything, scored),
+    )
+
+
+def _asked(options: ScoreOptions) -> Asked:
+    """What holds for all rows. Raises UsageError naming the option."""
+    return Asked(
+        library_version=version_named(options.nccl_version),
+        variables=checked_variables(options.variables),
+        issue=issue_named(options.timing),
+        routing=None if options.routing is None else routing_named(options.routing),
+    )
+
+
+def _check_room(fabric: Fabric, measured: Measured, options: ScoreOptions) -> None:
+    """Raise UsageError where no row has a place on the fabric that was named."""
+    gpus = sum(fabric.models("gpu").values())
+    ranks = sorted({point.n_ranks for point in measured.points})
+    if ranks[0] <= gpus:
+        return
+    asked = f"{ranks[0]}" if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
+    raise UsageError(
+        f"{asked} ranks in {measured.file} on a fabric of {gpus} GPUs",
+        where=f"--fabric {options.fabric}",
+        expected="a GPU for each rank",
+        fix="name a larger fabric, or leave --fabric out: the file's words say what its machines are",
     )
 
 
@@ -136,106 +191,6 @@ def _view(scored: Sequence[ScoredPoint], by: Sequence[str], error: ErrorOf) -> V
     return View(
         overall=figures(scored, error),
         groups=grouped(scored, by, error),
-        by_size_band=sorted(grouped(scored, ["size_band"], error), key=_band_order),
+        by_size_band=grouped(scored, ["size_band"], error),
         by_nodes=grouped(scored, ["n_nodes"], error),
     )
-
-
-def _band_order(entry: tuple[dict[str, Any], Figures]) -> int:
-    return BANDS.index(entry[0]["size_band"])
-
-
-def _notes(
-    measured: Measured,
-    everything: Sequence[ScoredPoint],
-    scored: Sequence[ScoredPoint],
-    options: ScoreOptions,
-) -> list[str]:
-    """What was left out and how the figures were made, each in a line."""
-    notes = []
-    if measured.unhealthy:
-        notes.append(f'{measured.unhealthy} rows of tables that are not "healthy" left out')
-    if measured.no_time:
-        notes.append(f"{measured.no_time} rows without a time (or of size 0) left out")
-    if measured.unusable:
-        notes.append(
-            f"{len(measured.unusable)} rows with figures that nothing measures left out: "
-            + named(measured.unusable)
-        )
-    if measured.disagree:
-        notes.append(
-            f"{len(measured.disagree)} rows have a busbw that is not their size over their time (the first "
-            f"in line {measured.disagree[0]}): their time is scored"
-        )
-    repeated = sum(p.samples - 1 for p in measured.points)
-    if repeated:
-        notes.append(f"{repeated} rows repeat a point: the median of each point is scored")
-    if options.one_latency:
-        before, after = ({s.point.table for s in some} for some in (everything, scored))
-        notes.append(
-            f"one latency: {len(everything) - len(scored)} rows (a published table's {LATENCY_ROWS} "
-            f"smallest, else the smallest size) set their table's floor and are not scored"
-        )
-        if before - after:
-            names = sorted(before - after)
-            notes.append(
-                f"{len(names)} tables have no other rows and are not scored: "
-                + ", ".join(names[:_SHOWN])
-                + (", …" if len(names) > _SHOWN else "")
-            )
-    return notes
-
-
-def _assumed(measured: Measured) -> tuple[str, ...]:
-    """What was filled in for each system, and the words nobody knows."""
-    lines: dict[str, None] = {}
-    for description in dict.fromkeys(map(description_of, measured.points)):
-        try:
-            machine = machine_of(description)
-        except UsageError:
-            continue  # its rows say so
-        if machine.assumed:
-            lines[f"{description.system}: {', '.join(machine.assumed)}"] = None
-        if machine.unknown:
-            lines[f"{description.system}: words not understood: {', '.join(machine.unknown)}"] = (
-                None
-            )
-    return tuple(lines)
-
-
-def report_data(report: ScoreReport) -> dict[str, Any]:
-    """The report as plain data: what ``--json`` prints."""
-    return {
-        **_view_data(report.ours),
-        "nccl_model": _view_data(report.library),
-        "plateau": asdict(report.plateau),
-        "tables": [_table_data(t) for t in report.tables],
-        "misses": report.misses,
-        "assumed": list(report.assumed),
-        "notes": list(report.notes),
-        "unusable": [
-            {"line": line, "why": why} for line, why in report.measured.unusable[:_LISTED]
-        ],
-        "no_verdict": report.no_verdict,
-    }
-
-
-def _view_data(view: View) -> dict[str, Any]:
-    def rows(groups: ByGroup) -> list[dict[str, Any]]:
-        return [{**key, **asdict(found)} for key, found in groups]
-
-    return {
-        "overall": asdict(view.overall),
-        "groups": rows(view.groups),
-        "by_size_band": rows(view.by_size_band),
-        "by_nodes": rows(view.by_nodes),
-    }
-
-
-def _table_data(table: TableScore) -> dict[str, Any]:
-    data = asdict(table)
-    return {
-        **{k: v for k, v in data.items() if k not in ("figures", "library")},
-        **data["figures"],
-        "nccl_model_mape_pct": table.library.mape_pct,
-    }

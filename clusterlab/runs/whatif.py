@@ -69,8 +69,8 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
     """Every point of the sweep with its prediction. Raises UsageError for what makes no sense."""
     check_backend(options.backend)
     overrides = checked_variables(options.variables)
-    version = _version(options.nccl_version)
-    issue = _issue(options.timing)
+    version = version_named(options.nccl_version)
+    issue = issue_named(options.timing)
     routing_named(options.routing)
     for option, count in (("--ranks", options.ranks), ("--ranks-per-node", options.ranks_per_node)):
         if count is not None and count < 1:
@@ -172,7 +172,8 @@ def checked_variables(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _version(text: str | None) -> str | None:
+def version_named(text: str | None) -> str | None:
+    """A release that can be read. Raises UsageError for other text."""
     if text is not None and parse_version(text) is None:
         raise UsageError(f"{text!r}", where="--nccl-version", expected="a version, as 2.27.5")
     return text
@@ -187,8 +188,8 @@ def routing_named(word: str | None) -> Routing:
     return ROUTINGS[ROUTINGS.index(word)]
 
 
-def _issue(text: str | None) -> Issue:
-    """The way calls are issued; nccl-tests' unless said."""
+def issue_named(text: str | None) -> Issue:
+    """The way calls are issued; nccl-tests' unless said. Raises UsageError with the nearest name."""
     known: tuple[Issue, ...] = get_args(Issue)
     for issue in known:
         if issue == (text or "library"):

@@ -15,13 +15,14 @@ from clusterlab.cost.types import Issue
 @dataclass(frozen=True, slots=True)
 class Asked:
     """``library_version`` is of rows that name none; a row's own ``algo`` and ``proto`` win over
-    ``variables``, which win over what its machine's description implies.
+    ``variables``, which win over what its machine's description implies. ``routing`` None: as the fabric
+    says, else adaptive.
     """
 
     library_version: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     issue: Issue = "library"
-    routing: Routing = "adaptive"
+    routing: Routing | None = None
 
 
 def version_said(point: MeasuredPoint) -> str | None:

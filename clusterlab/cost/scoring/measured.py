@@ -64,9 +64,10 @@ class MeasuredPoint:
 class Measured:
     """What a file holds: its points, and the rows that are none, each kind counted.
 
-    ``unhealthy``: rows of tables whose ``health`` is not "healthy". ``no_time``: rows without a time or
-    a bandwidth, or of size 0 (nccl-tests prints such). ``unusable``: lines whose figures no measurement
-    gives, and which. ``disagree``: lines that count although their busbw is not size over time.
+    ``unhealthy``: rows of tables whose ``health`` is not "healthy", ``health_words`` what it is. ``no_time``:
+    rows without a time or a bandwidth, or of size 0 (nccl-tests prints such). ``unusable``: lines whose
+    figures no measurement gives, and which. ``disagree``: lines that count although their busbw is not
+    size over time.
     """
 
     file: str
@@ -76,6 +77,7 @@ class Measured:
     no_time: int
     unusable: tuple[tuple[int, str], ...] = ()
     disagree: tuple[int, ...] = ()
+    health_words: tuple[str, ...] = ()
 
 
 def load_measured(path: Path | str) -> list[MeasuredPoint]:
@@ -129,8 +131,16 @@ def measured_points(rows: Sequence[CsvRow], *, file: str) -> Measured:
             disagree.append(row.line)
         repeats[_point(row)].append((time_us, row.line))
     points = tuple(_median(key, found) for key, found in repeats.items())
-    unhealthy = len(rows) - len(counted)
-    return Measured(file, points, len(rows), unhealthy, no_time, tuple(unusable), tuple(disagree))
+    return Measured(
+        file,
+        points,
+        len(rows),
+        len(rows) - len(counted),
+        no_time,
+        tuple(unusable),
+        tuple(disagree),
+        tuple(sorted({row.health for row in rows if judged and row.health} - {_HEALTHY})),
+    )
 
 
 def _factor(row: CsvRow) -> float:

@@ -16,6 +16,7 @@ from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.predict import predict as predict_one
+from clusterlab.cost.routing import routing_of
 from clusterlab.cost.scoring.asked import Asked, variables_of, version_of
 from clusterlab.cost.scoring.fabrics import fabric_for, settings_for
 from clusterlab.cost.scoring.machine import SystemDescription, description_of
@@ -171,7 +172,7 @@ def _request(point: MeasuredPoint, place: _Place, asked: Asked) -> PredictReques
         issue=asked.issue,
         library_version=version_of(point, asked),
         overrides=variables_of(point, asked, place.settings),
-        routing=asked.routing,
+        routing=routing_of(place.fabric, "nccl", asked.routing),
     )
 
 

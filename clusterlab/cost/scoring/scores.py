@@ -14,7 +14,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
-from clusterlab.cost.bands import percentile, size_band
+from clusterlab.cost.bands import BANDS, percentile, size_band
 from clusterlab.cost.scoring.scored import ScoredPoint, by_table
 
 _MISS = -1.0
@@ -89,7 +89,7 @@ def grouped(
         groups[tuple(_BY[name](one) for name in by)].append(one)
     return [
         (dict(zip(by, key, strict=True)), figures(groups[key], error))
-        for key in sorted(groups, key=lambda key: [_sortable(v) for v in key])
+        for key in sorted(groups, key=lambda key: list(map(_sortable, by, key)))
     ]
 
 
@@ -187,8 +187,10 @@ def _pct(share: float) -> float:
     return share * 100
 
 
-def _sortable(value: Any) -> tuple[bool, float, str]:
-    """Numbers by size, words by alphabet, what is not known first."""
+def _sortable(column: str, value: Any) -> tuple[bool, float, str]:
+    """Numbers and bands by size, words by alphabet, what is not known first."""
+    if column == "size_band":
+        return True, float(BANDS.index(value)), ""
     if value is None:
         return False, 0.0, ""
     number = float(value) if isinstance(value, int | float) else 0.0
