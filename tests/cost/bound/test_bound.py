@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.collectives import COLLECTIVES
@@ -103,6 +103,7 @@ def test_what_leaves_a_set_enters_the_rest(collective: str, inside: list[bool], 
     )
 
 
+@settings(deadline=None)  # max-flow takes its time beside other work
 @given(leaf_spine(gpus=5))
 def test_the_bound_of_a_broadcast_is_never_above_size_over_the_smallest_max_flow(
     fabric: Fabric,

@@ -30,7 +30,7 @@ from clusterlab.topology.routing.fluid import route
 S = 1e8
 EXACT = 1 + 1e-9
 rates = st.floats(0.5, 500)
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SCHEDULES: dict[str, list[Callable[[int], Schedule]]] = {
     "all_reduce": [

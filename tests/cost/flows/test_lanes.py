@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.cost.flows.ends import NONE, Ends
@@ -33,6 +33,7 @@ def flows(pattern: Pattern, kind: np.ndarray) -> LaneFlows:
     )
 
 
+@settings(deadline=None)
 @given(hosts_with_lanes(), st.sampled_from(PATTERNS))
 def test_lanes_alike_and_totals_in_a_table_change_nothing(
     kind: np.ndarray, pattern: Pattern
@@ -51,6 +52,7 @@ def test_lanes_alike_and_totals_in_a_table_change_nothing(
         assert getattr(mine, name) == pytest.approx(getattr(plain, name))
 
 
+@settings(deadline=None)
 @given(hosts_with_lanes(), st.sampled_from(PATTERNS))
 def test_what_is_sent_is_taken_and_is_the_sum_of_the_flows(
     kind: np.ndarray, pattern: Pattern

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.topology.design.load import load_fabric
@@ -67,6 +67,7 @@ def searched(
     return nearest_paths(fabric, src, dst, lambda link: lengths.get(link.link_class))
 
 
+@settings(deadline=None)
 @given(tangles())
 def test_the_links_of_all_nearest_paths_and_no_others(made: tuple[Fabric, dict[str, int]]) -> None:
     fabric, lengths = made
@@ -82,6 +83,7 @@ def test_the_links_of_all_nearest_paths_and_no_others(made: tuple[Fabric, dict[s
     assert all(link.src == name for name, links in found.ahead.items() for link in links)
 
 
+@settings(deadline=None)
 @given(tangles())
 def test_devices_come_in_the_order_of_their_distance(made: tuple[Fabric, dict[str, int]]) -> None:
     fabric, lengths = made
