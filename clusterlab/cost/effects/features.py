@@ -101,17 +101,13 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
     network = comm.network
     if nodes == 1 or network is None:
         return size_bytes * ((n - 1) / n if collective == "all_to_all" else 1.0) / link
-    nic = network.nic_GBps * _NIC_SHARE * 1e3
     if collective == "all_to_all":
-        # Ranks that are few on their hosts use the NICs near to them: those of the ring's channels.
-        ring = comm.graphs["ring"]
-        nics = min(network.nics * nic, ring.channels * ring.inter_GBps * 1e3)
-        out = size_bytes * (nodes - 1) / nodes * g / nics
+        out = size_bytes * (nodes - 1) / nodes * g / (nics_GBps(comm) * 1e3)
         return max(out, size_bytes * (g - 1) / g / link)
-    return size_bytes / nic
+    return size_bytes / (network.nic_GBps * NIC_SHARE * 1e3)
 
 
-_NIC_SHARE = 0.96
+NIC_SHARE = 0.96
 """NCCL's channels carry 48 of the 50 GB/s of a 400G NIC, and so on down its list of speeds."""
 
 
@@ -135,9 +131,18 @@ def message_features(
         wire_us=wire_us,
         network_wire_us=0.0,
         copy_us=_copy_us(comm, size) if collective == "all_to_all" else 0.0,
-        staged_us=_staged_us(comm, size, comm.staged_pairs),
-        crowd=_crowd(comm.ranks_per_node),
+        **_staged(comm, collective, size),
     )
+
+
+def _staged(comm: Communicator, collective: str, size_bytes: float) -> dict[str, float]:
+    """Of messages: every pair's of an all_to_all, else those of a ring through the node's GPUs."""
+    if collective == "all_to_all":
+        staged, crowd = _staged_us(comm, size_bytes, comm.staged_pairs), comm.ranks_per_node
+    else:
+        share = comm.ranks / (comm.ranks - 1) if comm.staged_hops else 0.0
+        staged, crowd = _staged_us(comm, size_bytes, share), comm.staged_hops
+    return {"staged_us": staged, "crowd": _crowd(crowd)}
 
 
 def hops(comm: Communicator, collective: str, algorithm: str) -> tuple[int, int]:
@@ -202,13 +207,16 @@ def _crowd(ranks: int) -> float:
     return min(max(1.0, ranks / 2), _CROWDED)
 
 
-def _nics_GBps(comm: Communicator) -> float:
-    """What all NICs of a host carry together; the graph may have fewer channels than they have room for."""
-    network = comm.network
-    graph = comm.graphs["ring"]
+def nics_GBps(comm: Communicator) -> float:
+    """What the NICs of a node carry together that its ranks use: all of them, but of a node with few ranks
+    those of the ring's channels, or one for each GPU with a NIC of its own.
+    """
+    network, ring = comm.network, comm.graphs["ring"]
+    found = ring.channels * ring.inter_GBps
     if network is None:
-        return graph.channels * graph.inter_GBps
-    return network.nics * network.nic_GBps * _NIC_SHARE
+        return found
+    nic = network.nic_GBps * NIC_SHARE
+    return min(network.nics * nic, max(found, comm.heads * nic))
 
 
 def _net_hop_us(
@@ -235,7 +243,7 @@ def _wire_us_per_byte(comm: Communicator, collective: str, algorithm: str) -> tu
             return inside, 0.0
         # Of two nodes each tree's root and leaf halve what a NIC carries (tuning.cc).
         twice = 2 if nodes <= 2 and algorithm == "nvls_tree" else 1
-        return inside, on_bus / (_nics_GBps(comm) * twice * 1e3)
+        return inside, on_bus / (nics_GBps(comm) * twice * 1e3)
     if algorithm == "tree" and comm.library == "nccl":
         graph = comm.graphs["tree"]
         rate = graph.intra_GBps if nodes <= 2 else graph.inter_GBps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.effects.features import gpu_link_GBps
+from clusterlab.cost.effects.features import NIC_SHARE, gpu_link_GBps, nics_GBps
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.schedules.registry import counts
 from clusterlab.cost.schedules.shape import GroupShape
@@ -36,12 +36,7 @@ def busiest(
     name = {"nvlink": "NVLink", "xgmi": "xGMI", "pcie": "PCIe"}[comm.intra]
     if comm.nodes == 1 or comm.network is None:
         return Busiest(f"{name} of each GPU", inside)
-    # A few ranks of a host use the NICs near to them only.
-    ring = comm.graphs["ring"]
-    nics = comm.network.nics * comm.network.nic_GBps
-    if comm.ranks_per_node < comm.network.nics:
-        nics = min(nics, ring.channels * ring.inter_GBps)
-    between = per_byte[1] * size_bytes / (nics * share * 1e3)
+    between = per_byte[1] * size_bytes / (nics_GBps(comm) / NIC_SHARE * share * 1e3)
     if between >= inside:
         return Busiest(NICS, between)
     return Busiest(f"{name} of each GPU", inside)

@@ -184,8 +184,13 @@ def _check_machine(
 
 def case_of(request: PredictRequest) -> Case:
     """Of the request's first group."""
-    groups = [
+    groups = groups_of(request)
+    return made_case(request, named(request.collective).name, groups[0], groups)
+
+
+def groups_of(request: PredictRequest) -> list[Group]:
+    """The request's groups on their devices."""
+    return [
         Group(ranks, tuple(r.device or "" for r in ranks), request.root or 0)
         for ranks in request.groups
     ]
-    return made_case(request, named(request.collective).name, groups[0], groups)

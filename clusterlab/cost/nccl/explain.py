@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
+    NIC_SHARE,
     Features,
     gpu_link_GBps,
-    message_wire_us,
+    nics_GBps,
 )
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.nccl.busiest import NICS, busiest
-from clusterlab.cost.nccl.case import Case, case_of
+from clusterlab.cost.nccl.case import Case, case_of, groups_of
 from clusterlab.cost.nccl.choice import ranked
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
+from clusterlab.cost.nccl.message_links import message_limit
 from clusterlab.cost.nccl.overrides import Overrides
 from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import COLLECTIVES, graph_of
@@ -110,8 +112,8 @@ def explain(request: PredictRequest) -> Explanation | None:
         link = _link(case.comm_of(algorithm), name, algorithm, request.size_bytes, share)
     else:
         algorithm = "ring"
-        wire_us = message_wire_us(comm, name, request.size_bytes) / case.nic_share("direct")
-        point = case.message_features(request.size_bytes, wire_us)
+        limit = message_limit(request.fabric, case, request.size_bytes, groups_of(request))
+        point = case.message_features(request.size_bytes, limit.busy_us)
     graph = graph_of(algorithm, comm)
     made_of, formula_us = parts(point, effects), float(time_us(point, effects))
     factor = case.correction.at(request.size_bytes)
@@ -208,7 +210,7 @@ def _link(comm: Communicator, name: str, algorithm: str, size_bytes: int, share:
     ring = busiest(comm, name, "ring", size_bytes, share)
     rate = gpu_link_GBps(comm)
     if limit.name == NICS and comm.network is not None:
-        rate = comm.network.nics * comm.network.nic_GBps * share
+        rate = nics_GBps(comm) / NIC_SHARE * share
     per_byte = rate * 1e3 / size_bytes
     return Link(
         name=limit.name,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibrated.interval import Asked, interval_of, unseen
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
-from clusterlab.cost.effects.features import Features, message_wire_us
-from clusterlab.cost.effects.formula import host_memory_us
-from clusterlab.cost.estimate import Estimate, Group, on_links
+from clusterlab.cost.effects.features import Features
+from clusterlab.cost.effects.formula import host_memory_us, time_us
+from clusterlab.cost.estimate import Estimate, Group
 from clusterlab.cost.host_overhead import with_launch
 from clusterlab.cost.nccl.busiest import NICS, Busiest, busiest
 from clusterlab.cost.nccl.case import Case, made_case
@@ -19,10 +19,9 @@ from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.nccl.constants import constants_for
 from clusterlab.cost.nccl.graphs.chips import UNKNOWN_CHIP
 from clusterlab.cost.nccl.hindered import SOCKETS_GBps
+from clusterlab.cost.nccl.message_links import message_limit
 from clusterlab.cost.nccl.remarks import remarks
 from clusterlab.cost.nccl.words import COLLECTIVES
-from clusterlab.cost.schedules.direct import direct_all_to_all, one_message, ring_shift
-from clusterlab.cost.schedules.schedule import Schedule
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
 from clusterlab.topology.fabric import Fabric
 
@@ -77,9 +76,10 @@ def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
     curve = fabric.memo.setdefault(("nccl curve", case), {})
     taken_us = _monotone_us(curve, lambda size: _chosen_us(case, size), size_bytes)
     comm = case.comm_of(best.algorithm)
+    point = case.features(best.algorithm, best.protocol, size_bytes)
     limit = _or_host_memory(
         busiest(comm, case.collective, best.algorithm, size_bytes, case.nic_share(best.algorithm)),
-        case.features(best.algorithm, best.protocol, size_bytes),
+        point,
         case.effects_of(best.algorithm),
     )
     alternatives = sorted(
@@ -87,7 +87,7 @@ def _collective(fabric: Fabric, case: Case, size_bytes: int) -> Estimate:
         key=lambda other: other.time_us,
     )
     return _estimate(
-        case, taken_us, best.algorithm, best.protocol, limit,
+        case, taken_us, best.algorithm, best.protocol, limit, point=point,
         constants=(
             Constant("NCCL's latency", best.latency_us, "µs", _tables(case.comm)),
             Constant("NCCL's algbw", best.algbw_GBps, "GB/s", _tables(case.comm)),
@@ -106,24 +106,41 @@ def _estimate(
     protocol: str,
     limit: Busiest,
     *,
+    point: Features,
     constants: tuple[Constant, ...],
     alternatives: tuple[Alternative, ...] = (),
     library_time_us: float | None = None,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    by_links = limit.busy_us >= 0.5 * taken_us
-    narrow = case.beyond.of(algorithm).cable if limit.name == NICS else None
+    effects = case.effects_of(algorithm)
+    if limit.name == NICS and (cable := case.beyond.of(algorithm).cable) is not None:
+        limit = replace(limit, name=cable)
+    if limit.busy_us < 0.5 * taken_us:
+        # No link is busy for half of it: the bytes on NCCL's channels are, or what comes before them.
+        bytes_us = min(_bytes_us(point, effects), taken_us)
+        by_bytes = bytes_us >= 0.5 * taken_us
+        limit = (
+            Busiest("rate of the channels", bytes_us)
+            if by_bytes
+            else Busiest("latency of the steps", taken_us - bytes_us)
+        )
     return Estimate(
         time_us=taken_us,
         algorithm=algorithm,
         protocol=protocol,
-        bottleneck=(narrow or limit.name) if by_links else "latency of the steps",
-        busy_us=limit.busy_us if by_links else taken_us - limit.busy_us,
+        bottleneck=limit.name,
+        busy_us=limit.busy_us,
         provenance=(*constants, *_effect_constants(case, algorithm)),
         alternatives=alternatives,
         notes=notes,
         library_time_us=library_time_us,
     )
+
+
+def _bytes_us(point: Features, effects: Effects) -> float:
+    """What the bytes add to the steps that precede them."""
+    steps = replace(point, wire_us=0.0, network_wire_us=0.0, copy_us=0.0, staged_us=0.0)
+    return float(time_us(point, effects) - time_us(steps, effects))
 
 
 def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:
@@ -192,22 +209,16 @@ def _envelope_us(curve: dict[int, float], time_us: TimeOf, size_bytes: int) -> f
 def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> Estimate:
     """all_to_all, send_recv and send, which NCCL has no model for."""
     size, comm = request.size_bytes, case.comm
-    limit = Busiest("NVLink" if comm.intra == "nvlink" else "PCIe", 0.0)
     notes: tuple[str, ...] = ("NCCL itself has no model for this collective",)
-    if len(groups) > 1 and comm.nodes == 1:
-        schedules = [(_schedule(case.collective, len(g.ranks), size), g) for g in groups]
-        links = on_links(schedules, request.fabric, avoid=frozenset())
-        wire_us, limit = links.transfer_us, Busiest(links.busiest or limit.name, links.transfer_us)
-        curve: dict[int, float] = {}
-    else:
-        curve = request.fabric.memo.setdefault(("nccl curve", case), {})
-        wire_us = message_wire_us(comm, case.collective, size) / case.nic_share("direct")
-        limit = Busiest(limit.name if comm.nodes == 1 else NICS, wire_us)
+    limit = message_limit(request.fabric, case, size, groups)
+    wire_us = limit.busy_us
+    alone = len(groups) == 1
+    curve = request.fabric.memo.setdefault(("nccl curve", case), {}) if alone else {}
     point = case.message_features(size, wire_us)
     limit = _or_host_memory(limit, point, case.effects)
     return _estimate(
         case, _messages_us(curve, case, size, wire_us), _MESSAGE_ALGORITHMS[case.collective][_relayed(case)],
-        point.protocol, limit, constants=_graph_constants(comm, "ring"), notes=notes,
+        point.protocol, limit, point=point, constants=_graph_constants(comm, "ring"), notes=notes,
     )  # fmt: skip
 
 
@@ -234,12 +245,6 @@ _MESSAGE_ALGORITHMS = {
     "ping_pong": ("one_message", "one_message"),
 }
 """Sent straight, and by PXN."""
-
-
-def _schedule(name: str, n: int, size_bytes: float) -> Schedule:
-    if name == "all_to_all":
-        return direct_all_to_all(n, size_bytes)
-    return ring_shift(n, size_bytes) if name == "send_recv" else one_message(size_bytes)
 
 
 def _tables(comm: Communicator) -> str:
