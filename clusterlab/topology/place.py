@@ -12,7 +12,8 @@ def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = No
 
     One rank per GPU where the fabric has GPUs; otherwise any number of ranks share the hosts' cores,
     spread evenly over hosts and NUMA domains. ``ranks_per_host`` fills fewer (or, without GPUs, a
-    stated number) on each host. Raises UsageError when they do not fit.
+    stated number) on each host; the last may get fewer still. Raises UsageError when they do not fit, also
+    for more on each host than one of those in use has GPUs.
     """
     if world_size < 1:
         raise UsageError(f"{world_size} ranks", where="ranks", expected="at least 1")
@@ -26,7 +27,14 @@ def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = No
 def _one_per_gpu(fabric: Fabric, world_size: int, ranks_per_host: int | None) -> Placement:
     ranks: list[RankPlacement] = []
     for host in fabric.hosts:
-        gpus = fabric.on_host(host, "gpu")[: _fewer(ranks_per_host, world_size - len(ranks))]
+        own = fabric.on_host(host, "gpu")
+        if ranks_per_host is not None and own and len(own) < ranks_per_host:
+            raise UsageError(
+                f"{ranks_per_host} on each host of fabric {fabric.name}",
+                where="ranks per host",
+                expected=f"at most {len(own)}, the GPUs of {host}",
+            )
+        gpus = own[: _fewer(ranks_per_host, world_size - len(ranks))]
         ranks += [
             RankPlacement(
                 rank=len(ranks) + local_rank,

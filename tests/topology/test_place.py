@@ -1,8 +1,14 @@
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import HostFacts, NumaDomain, host_fabric
+from clusterlab.topology.parts import Device
 from clusterlab.topology.place import place_on
 
 TWO_SOCKETS = HostFacts(
@@ -39,6 +45,18 @@ def test_ranks_without_gpus_share_the_numa_domains_in_turn() -> None:
         ("dgx-h100-2node", 9, 4, r"at most its 8 GPUs \(4 per host\)"),
         ("hgx-h100", 0, None, "ranks: 0 ranks; expected at least 1"),
         ("hgx-h100", 1, 0, "0 ranks per host; expected at least 1"),
+        *(
+            (
+                "hgx-h100",
+                ranks,
+                each,
+                f"ranks per host: {each} on .*; expected at most 8, the GPUs of",
+            )
+            for ranks in (1, 8, 9)
+            for each in (9, 99, 10**12)
+        ),
+        ("dgx-h100-2node", 16, 9, "expected at most 8, the GPUs of n0"),
+        ("h100-1", 1, 2, "expected at most 1, the GPUs of"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -46,6 +64,30 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         place_on(load_fabric(fabric), ranks, ranks_per_host=each)
+
+
+@given(
+    gpus=st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any),
+    world_size=st.integers(1, 20),
+    each=st.integers(1, 5),
+)
+def test_no_host_but_the_last_has_other_than_the_asked_ranks(
+    gpus: list[int], world_size: int, each: int
+) -> None:
+    devices = [
+        Device(f"h{h}/gpu{i}", "gpu", host=f"h{h}")
+        for h, count in enumerate(gpus)
+        for i in range(count)
+    ]
+    fabric = Fabric("uneven", tuple(devices), ())
+    used = [g for g in gpus if g][: -(-world_size // each)]
+    if each * len(used) >= world_size and min(used) >= each:
+        hosts = Counter(r.host for r in place_on(fabric, world_size, ranks_per_host=each).ranks)
+        *full, last = hosts.values()
+        assert set(full) <= {each} and last <= each and hosts.total() == world_size
+    else:
+        with pytest.raises(UsageError, match="ranks"):
+            place_on(fabric, world_size, ranks_per_host=each)
 
 
 def test_ranks_per_host_limits_hosts_without_gpus_too() -> None:
