@@ -34,6 +34,17 @@ def test_the_file_it_wrote_can_be_given_back_and_is_kept(capsys: Capture, tmp_pa
     assert found["best"]["hosts"] == file.read_text().split()
 
 
+def test_a_lab_is_priced_for_gloo(capsys: Capture) -> None:
+    """Rings whose every hop leaves the leaf put two flows on one uplink; side by side each has its own."""
+    words = ["lab-2to1-4x2", "--nodes", "n0,n2,n1,n3", "--pattern", "dp:8M", "--json"]
+    assert main(["place", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == pytest.approx(2)
+    assert found["best"]["hosts"] == [f"n{i}" for i in (0, 0, 1, 1, 2, 2, 3, 3)]
+    assert main(["place", *words, "--backend", "gloo"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -48,6 +59,12 @@ def test_the_file_it_wrote_can_be_given_back_and_is_kept(capsys: Capture, tmp_pa
         (["dgx-h100-2node", "--nodes", "@nowhere", "--pattern", "dp"], "nowhere"),
         (["dgx-h100-2node", "--nodes", "n[0-1", "--pattern", "dp"], "--nodes"),
         (["dgx-h100-2node", "--nodes", "n[0-1]", "--pattern", "dp", "--routing", "x"], "--routing"),
+        (
+            ["dgx-h100-2node", "--nodes", "n[0-1]", "--pattern", "dp", "--backend", "mpi"],
+            "--backend",
+        ),
+        (["dgx-h100-2node", "--nodes", "n[0-1]", "--pattern", "dp", "--backend", "gloo"], "cores"),
+        (["lab-2x4", "--nodes", "n[0-1]", "--pattern", "dp", "-x", "NCCL_ALGO=ring"], "-x"),
     ],
 )
 def test_what_cannot_be_placed_is_one_line(capsys: Capture, words: list[str], said: str) -> None:

@@ -57,6 +57,11 @@ HGX = ("--fabric", "hgx-h100")
         (("-x", "NCCL_ALGO=CollNetDirect"), "nothing is left for all_reduce"),
         (("-x", "NCCL_NTHREADS=100"), "NCCL_NTHREADS: 100; expected a multiple of 32"),
         (("--nccl-version", "newest"), "--nccl-version: 'newest'"),
+        (
+            ("--nccl-version", "2.30.3; ls"),
+            "--nccl-version: '2.30.3; ls'; expected a version, as 2.",
+        ),
+        (("--nccl-version", "2.30.3\n2.27.5"), "--nccl-version: "),
         (("--timing", "graphs"), "unknown timing 'graphs'"),
         (("--backend", "mpi"), "--backend"),
     ],
@@ -73,6 +78,35 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
 )
 def test_what_only_nccl_knows_is_refused_for_gloo(capsys: Capture, words: tuple[str, ...]) -> None:
     assert words[0] in refused(capsys, "--fabric", "lab-2x4", "-b", "1M", *words)
+
+
+def test_gloo_has_one_way_for_a_flow_unless_said(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "slow.yaml"
+    file.write_text("base: lab-rails-4x2\nbroken: ['leaf0/spine0:half']\n")
+    words = ("--fabric", str(file), "--collective", "all_gather", "-b", "8M")
+    (unsaid,), (pinned,), (spread,) = (
+        data(capsys, *words, *more)
+        for more in ((), ("--routing", "pinned"), ("--routing", "adaptive"))
+    )
+    assert unsaid["time_us"] == pinned["time_us"] == pytest.approx(2 * spread["time_us"])
+    assert unsaid["bottleneck"]["name"] in {"leaf0->spine0", "spine0->leaf0"}
+
+
+def test_a_lab_says_how_it_routes(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_text("base: lab-rails-4x2\nrouting: hash\nbroken: []\n")
+    words = ("--fabric", str(file), "--collective", "all_gather", "-b", "8M")
+    assert data(capsys, *words) == data(capsys, *words, "--routing", "hash")
+    assert data(capsys, *words) != data(capsys, *words, "--routing", "pinned")
+
+
+def test_a_host_without_switches_has_no_routing(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "alone.yaml"
+    file.write_text(
+        "name: alone\nhosts: {count: 1, devices: [{name: cpu0, kind: cpu, cores: 4}]}\n"
+    )
+    words = ("--fabric", str(file), "-b", "1M", "--routing", "hash")
+    assert "--routing: alone has no switches" in refused(capsys, *words)
 
 
 def test_variables_force_what_they_force_in_nccl(capsys: Capture) -> None:

@@ -130,13 +130,15 @@ class _Play:
             self.cross(pair, 0, (int(pieces > 0), what if last else 0), now)
 
     def cross(self, pair: tuple[int, int], hop: int, piece: tuple[int, int], now: float) -> None:
-        """A piece (whether it has bytes, what ends with it) through the port ``hop`` of its path; a word
-        takes no time but waits its turn.
+        """A piece (whether it has bytes, what ends with it) through the port ``hop`` of its path: its first
+        packets go on while the last are on their way. A word takes no time but waits its turn.
         """
         path = self.paths[pair]
         if path:
             port = path[hop]
-            now = max(now, self.free_us[port]) + piece[0] * self.piece_us[port]
+            behind_us = piece[0] * self.piece_us[path[hop - 1]] if hop else 0.0
+            begins_us = max(now - behind_us, self.free_us[port])
+            now = max(now, begins_us + piece[0] * self.piece_us[port])
             self.free_us[port] = now
         self.later(now, (*pair, hop, *piece))
 
