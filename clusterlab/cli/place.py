@@ -96,7 +96,8 @@ def _text(found: Placed, output: Path | None) -> str:
     ]
     for (axis, before), (_, after) in zip(proposal.given.axes, proposal.best.axes, strict=True):
         lines.append(
-            f"{axis.name + str(axis.width):6} {axis.collective:14} {axis.calls:6} {human_size(axis.size_bytes):>8}"
+            f"{axis.name + str(axis.width):6} {axis.collective:14}"
+            f" {axis.calls:6} {human_size(axis.size_bytes):>8}"
             f"  {before.time_us:10.1f} us  {after.time_us:10.1f} us  {before.bottleneck.name}"
         )
     if proposal.best is proposal.given:
@@ -104,7 +105,8 @@ def _text(found: Placed, output: Path | None) -> str:
         return "\n".join(lines)
     lines.append(
         f"best of {proposal.tried} orders: {proposal.gain:.2f}x"
-        f" ({proposal.given.time_us / 1e3:.1f} -> {proposal.best.time_us / 1e3:.1f} ms of communication a step)"
+        f" ({proposal.given.time_us / 1e3:.1f} -> {proposal.best.time_us / 1e3:.1f} ms of"
+        " communication a step)"
     )
     lines.append(f"hosts in order: {found.order}")
     file = output or "hosts.txt"
