@@ -65,13 +65,18 @@ def calibrate(options: CalibrateOptions, *, progress: Progress) -> CalibrateRepo
     rest = [row for row in mine if not (conditions and held(row.point, conditions))]
     points, counts, notes = _fit_points(rest, system)
     progress(f"fitting {len(points)} points of {system}, and without each part of them in turn")
-    calibration = build_calibration(
-        points,
-        system=system,
-        sources=_sources(found, counts),
-        date_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        made_by=f"clusterlab {__version__}",
-    )
+    try:
+        calibration = build_calibration(
+            points,
+            system=system,
+            sources=_sources(found, counts),
+            date_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            made_by=f"clusterlab {__version__}",
+        )
+    except UsageError:
+        for note in (*found.notes, *notes):  # why there may be too few
+            progress(note)
+        raise
     scores = _held_out(out, calibration, points) if out else ()
     return CalibrateReport(calibration, len(points), scores, (*found.notes, *notes))
 

@@ -92,9 +92,10 @@ def fit(points: Sequence[FitPoint], *, start: Fitted | None = None) -> Fitted:
 
     most = np.minimum(MOST_SIGMAS, np.log(MOST_FACTOR) / sigmas)
     first = _first(layout, start) / sigmas
+    # lsmr: the exact solver's SVD waits a fifth of a second for BLAS's threads where cores are busy.
     found = least_squares(
         residuals, np.clip(first, -0.99 * most, 0.99 * most), jac=jacobian,
-        bounds=(-most, most), ftol=1e-4, max_nfev=30,
+        bounds=(-most, most), ftol=1e-4, max_nfev=30, tr_solver="lsmr",
     )  # fmt: skip
     return Fitted(layout, tuple(float(x) for x in found.x * sigmas))
 

@@ -15,7 +15,7 @@ OTHER_VERSION = 1.04
 three systems (H100, B200, GB200): the interval held 77 % of their points without it, 91 % with it."""
 
 OTHER_RANKS = 1.10
-"""The same for a number of ranks where only one was measured. Chosen on GB200: two ranks' constants on four."""
+"""The same for a number of ranks where only one was measured. Chosen on GB200, of two ranks for four."""
 
 
 @dataclass(frozen=True, slots=True)
