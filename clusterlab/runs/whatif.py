@@ -15,7 +15,7 @@ from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibrated.file import load_system_calibration
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.flows.crossing import ROUTINGS, Routing
-from clusterlab.cost.nccl.constants import parse_version
+from clusterlab.cost.nccl.constants import typed_version
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
 from clusterlab.cost.routing import routing_of
@@ -173,10 +173,8 @@ def checked_variables(words: tuple[str, ...]) -> dict[str, str]:
 
 
 def version_named(text: str | None) -> str | None:
-    """A release that can be read. Raises UsageError for other text."""
-    if text is not None and parse_version(text) is None:
-        raise UsageError(f"{text!r}", where="--nccl-version", expected="a version, as 2.27.5")
-    return text
+    """A release as typed. Raises UsageError for other text."""
+    return None if text is None else typed_version(text, where="--nccl-version")
 
 
 def routing_named(word: str | None) -> Routing:

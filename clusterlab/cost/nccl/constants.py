@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
+from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl.loading import known_versions, load
 
 Library = Literal["nccl", "rccl"]
@@ -101,6 +102,23 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
         return None
     major, minor, patch_text = found.groups()
     return int(major), int(minor), int(patch_text) if patch_text else _ANY_PATCH
+
+
+_TYPED = re.compile(
+    r"\d{5,6}|(?:[NR]CCL +)?v?\d{1,2}(?:\.\d{1,3}){1,2}(?:-\d{1,3})?(?:\+cuda\d+(?:\.\d+)*)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def typed_version(text: str, *, where: str) -> str:
+    """``text``, which names one version and nothing else, without spaces around it. Raises UsageError.
+
+    NCCL's tags (``v2.27.5-1``), packages (``2.27.5-1+cuda12.9``) and codes (``22705``) are taken too.
+    """
+    version = text.strip()
+    if not _TYPED.fullmatch(version):
+        raise UsageError(f"{text!r}", where=where, expected="a version, as 2.27.5")
+    return version
 
 
 def constants_for(version: str, library: Library = "nccl") -> Constants:

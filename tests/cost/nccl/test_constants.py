@@ -1,12 +1,15 @@
 """Versions and their constants."""
 
+import re
 from itertools import pairwise
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.nccl import loading
-from clusterlab.cost.nccl.constants import constants_for, parse_version
+from clusterlab.cost.nccl.constants import constants_for, parse_version, typed_version
 
 VERSIONS = [
     (library, version)
@@ -106,3 +109,64 @@ def test_a_key_that_the_next_release_lacks_is_refused():
 @pytest.mark.parametrize("text", ["", "abc", "2", "v2"])
 def test_text_without_a_version_has_none(text):
     assert parse_version(text) is None
+
+
+SPELLINGS = {
+    "2.27.5": (2, 27, 5),
+    "2.12.10": (2, 12, 10),
+    " v2.27.5-1 ": (2, 27, 5),
+    "NCCL 2.30.3": (2, 30, 3),
+    "RCCL 2.21.5": (2, 21, 5),
+    "2.26.6+cuda12.8": (2, 26, 6),
+    "2.28.9-1+cuda13.0": (2, 28, 9),
+    "22705": (2, 27, 5),
+}
+
+
+@pytest.mark.parametrize(("text", "numbers"), SPELLINGS.items())
+def test_a_typed_version_is_read_in_every_spelling(text, numbers):
+    assert parse_version(typed_version(text, where="--nccl-version")) == numbers
+
+
+@pytest.mark.parametrize(
+    ("line", "numbers"),
+    [
+        ("NCCL version 2.23.4+cuda12.6", (2, 23, 4)),
+        ("n0:12:12 [0] NCCL INFO NCCL version 2.30.3 compiled with CUDA 13.0", (2, 30, 3)),
+        ("RCCL version : 2.21.5-HEAD:0cbce2a", (2, 21, 5)),
+        ("(2, 27, 5)", (2, 27, 5)),
+    ],
+)
+def test_a_version_inside_other_text_is_found_but_not_taken_for_a_typed_one(line, numbers):
+    assert parse_version(line) == numbers
+    with pytest.raises(UsageError, match=r"^--nccl-version: .*; expected a version, as 2\.27\.5"):
+        typed_version(line, where="--nccl-version")
+
+
+@given(
+    st.sampled_from(sorted(SPELLINGS)),
+    st.text(min_size=1).filter(str.strip),
+    st.text(),
+)
+@example("2.30.3", "; ls", "")
+@example("2.30.3", "\n2.27.5", "")
+@example("2.30.3", "", "x")
+@example("2.30.3", ".4", "")
+@example("2.30.3", "\u0663", "")
+def test_anything_more_than_one_version_is_refused_or_a_version_itself(version, after, before):
+    text = f"{before}{version.strip()}{after}"
+    try:
+        typed = typed_version(text, where="--nccl-version")
+    except UsageError as error:
+        assert "\n" not in str(error)
+        return
+    assert re.fullmatch(r"([NR]CCL +)?v?[0-9.]+(-[0-9]+)?(\+cuda[0-9.]+)?", typed, re.IGNORECASE)
+    assert parse_version(typed) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "2", "v2", "2.x", "newest", "2..3", "2.30.3.4", "2.30.", "٢.٣٠"]
+)
+def test_what_names_no_version_is_refused(text):
+    with pytest.raises(UsageError, match="expected a version, as 2"):
+        typed_version(text, where="--nccl-version")

@@ -1,0 +1,36 @@
+"""``clusterlab predict``: what was typed and cannot be meant is one line that says what could be."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterlab.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def refused(capsys: Capture, *words: str) -> str:
+    assert main(list(words)) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.count("\n") == 1 and said.err.startswith("clusterlab: ")
+    return said.err
+
+
+HGX = ("predict", "--fabric", "hgx-h100", "-b", "1M")
+
+
+@pytest.mark.parametrize("ranks", [(), ("--ranks", "8"), ("--ranks", "9"), ("--ranks", "1")])
+@pytest.mark.parametrize("each", ["9", "99"])
+def test_more_ranks_on_a_host_than_it_has_gpus(
+    capsys: Capture, each: str, ranks: tuple[str, ...]
+) -> None:
+    assert "at most 8, the GPUs of n0" in refused(capsys, *HGX, "--ranks-per-node", each, *ranks)
+
+
+@pytest.mark.parametrize(
+    "text", ["2.30.3; ls", "2.30.3\n2.27.5", "NCCL version 2.30.3", "", "2.3x"]
+)
+def test_a_version_with_more_than_a_version_in_it(capsys: Capture, text: str) -> None:
+    said = refused(capsys, *HGX, "--nccl-version", text)
+    assert said == f"clusterlab: --nccl-version: {text!r}; expected a version, as 2.27.5\n"
