@@ -20,6 +20,8 @@ _EXAMPLE = """Examples:
 
   clusterlab import run.log --system dgx-h100 --inter "8x400G IB NDR" --health healthy -o run.csv
 
+  clusterlab import run.log -o - | clusterlab predict score -
+
   clusterlab import nccl-inspector-*/*.log --json | jq '.[] | select(.busbw_GBps < 300)'
 
 What a file does not say stays empty; what follows from its figures says so (collective_from,
@@ -38,7 +40,9 @@ def import_measurements(
     files: Annotated[list[Path], typer.Argument(help="Files, or - for standard input.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the rows here as CSV, for predict score."),
+        typer.Option(
+            "-o", "--output", help="Write the rows here as CSV, for predict score; - is stdout."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as a JSON list.")] = False,
     tuning: Annotated[
@@ -69,6 +73,10 @@ def import_measurements(
     inter: Annotated[
         str | None, typer.Option("--inter", help="The fabric between nodes: 8x400G IB NDR; none.")
     ] = None,
+    nccl_version: Annotated[
+        str | None,
+        typer.Option("--nccl-version", help="The release of NCCL, where a file does not say it."),
+    ] = None,
     health: Annotated[
         str | None,
         typer.Option("--health", help="What the CSV says of the tables: healthy, unhealthy, …"),
@@ -88,6 +96,9 @@ def import_measurements(
     from clusterlab.formats.measured.file import Given
     from clusterlab.runs.foreign import read_measured
 
+    to_stdout = output is not None and str(output) == "-"
+    if to_stdout and (as_json or tuning):
+        raise _two_outputs("--json" if as_json else "--tuning")
     given = Given(
         system,
         gpu,
@@ -97,6 +108,7 @@ def import_measurements(
         gpus_per_node,
         intra,
         inter,
+        None if nccl_version is None else _release(nccl_version),
     )
     foreign = read_measured(files, given)
     _say(foreign)
@@ -113,13 +125,27 @@ def import_measurements(
         rows = (json.dumps(row.to_json()) for file in read for row in file.rows)
         typer.echo("[" + ",\n".join(rows) + "]")
     else:
-        typer.echo("\n".join(summary_lines(read)))
+        typer.echo("\n".join(summary_lines(read)), err=to_stdout)
     for line in findings_lines(findings):
-        typer.echo(line, err=tuning or as_json)
+        typer.echo(line, err=tuning or as_json or to_stdout)
     if foreign.refused:
         return ExitCode.USAGE
     bad = any(finding.severity in {"error", "fatal"} for finding in findings)
     return ExitCode.FINDING if bad else ExitCode.OK
+
+
+def _release(text: str) -> str | None:
+    from clusterlab.runs.whatif import version_named
+
+    return version_named(text)
+
+
+def _two_outputs(option: str) -> Exception:
+    from clusterlab.core.errors import UsageError
+
+    return UsageError(
+        f"both this and {option} on standard output", where="-o -", expected="one of the two"
+    )
 
 
 def _check_tuning(read: list[MeasuredFile]) -> None:
@@ -152,7 +178,12 @@ def _write_csv(
 ) -> None:
     from clusterlab.cli.output import write_output
     from clusterlab.core.errors import UsageError
-    from clusterlab.formats.measured.csv_table import name_tables, scorable, to_csv
+    from clusterlab.formats.measured.csv_table import (
+        name_tables,
+        scorable,
+        to_csv,
+        wrong_tables,
+    )
 
     rows = [row for file in read for row in file.rows]
     kept = [row for row in rows if scorable(row)]
@@ -164,11 +195,23 @@ def _write_csv(
             fix="say the rest with --collective and --ranks",
         )
     names = name_tables(kept, prefix=table_id)
-    write_output(output, to_csv(kept, table_ids=names, health=health), sources=files)
+    text = to_csv(kept, table_ids=names, health=health)
+    if str(output) == "-":
+        typer.echo(text, nl=False)
+    else:
+        write_output(output, text, sources=files)
     if len(kept) < len(rows):
         typer.echo(
             f"clusterlab: {len(rows) - len(kept)} rows of size 0 or without collective, ranks or time "
-            f"are not in {output}",
+            f"are not in the CSV",
+            err=True,
+        )
+    tables = wrong_tables(kept)
+    wrong = sum((row.source, row.table) in tables for row in kept)
+    if wrong:
+        typer.echo(
+            f"clusterlab: {'all' if wrong == len(kept) else wrong} of {len(kept)} rows are of tables with "
+            f"wrong elements: unhealthy in the CSV, and `predict score` leaves them out",
             err=True,
         )
 

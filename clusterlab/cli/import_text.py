@@ -46,7 +46,9 @@ def _kind(file: MeasuredFile) -> str:
         "nccl_inspector": "NCCL Inspector records, one rank's time each",
         "nccl_tuning": "no measurement, NCCL's tuning lines",
     }[file.kind]
-    return f"{name}, {len(file.rows)} rows"
+    wrong = sum(bool(row.wrong) for row in file.rows)
+    share = "all" if wrong == len(file.rows) else str(wrong)
+    return f"{name}, {len(file.rows)} rows" + (f", {share} with wrong elements" if wrong else "")
 
 
 def _cells(rows: Sequence[MeasuredRow]) -> tuple[str, ...]:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+FORCED = "forced by the environment"
+OBSERVED = "NCCL's TUNING lines"
+"""Where a row's algorithm and protocol are from."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
@@ -17,7 +21,8 @@ class MeasuredRow:
     ``table`` counts the tables of a file from 1. ``gpu`` is the device's name as the tool prints it.
     ``wrong`` counts wrong elements (None: not checked); ``max_error`` is what tools before 2022 print
     instead. ``rank`` is the one rank whose time it is (NCCL Inspector); None: the tool's figure for all.
-    ``tool_version`` is the tool's, ``library_version`` NCCL's or RCCL's.
+    ``tool_version`` is the tool's, ``library_version`` NCCL's or RCCL's. ``algorithm_from`` and
+    ``protocol_from``: forced by the environment, or what the library's own lines say it chose.
     """
 
     source: str
@@ -46,7 +51,9 @@ class MeasuredRow:
     max_error: float | None = None
     rank: int | None = None
     algorithm: str | None = None
+    algorithm_from: str | None = None
     protocol: str | None = None
+    protocol_from: str | None = None
     channels: int | None = None
     library: str | None = None
     library_version: str | None = None

@@ -8,12 +8,14 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import most_severe_first
 from clusterlab.formats import nccl_inspector, nccl_tests_json
+from clusterlab.formats.measured.contradicted import contradicted
 from clusterlab.formats.measured.file import Given, MeasuredFile, with_given
 from clusterlab.formats.measured.json_files import read_inspector, read_nccl_tests_json
 from clusterlab.formats.measured.log import read_log
@@ -55,11 +57,18 @@ def read_measured(paths: Sequence[Path], given: Given | None = None) -> Foreign:
             if content in seen:
                 repeats.append((name, seen[content]))
                 continue
-            files.append(with_given(file, given or Given()))
+            files.append(_with_given(file, given or Given()))
             seen[place] = seen[content] = name
         except UsageError as error:
             refused.append(error)
     return Foreign(tuple(files), tuple(refused), tuple(repeats))
+
+
+def _with_given(file: MeasuredFile, given: Given) -> MeasuredFile:
+    """``file`` with what the user says; what it says otherwise is a finding."""
+    filled = with_given(file, given)
+    findings = most_severe_first([*filled.findings, *contradicted(file, given)])
+    return replace(filled, findings=tuple(findings))
 
 
 def _read(path: Path, name: str) -> tuple[MeasuredFile, str]:

@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.measured import MeasuredRow
+from clusterlab.core.measured import FORCED, MeasuredRow
 
 COLUMNS = (
     "table_id",
@@ -50,6 +50,11 @@ def scorable(row: MeasuredRow) -> bool:
     )
 
 
+def wrong_tables(rows: Iterable[MeasuredRow]) -> set[tuple[str, int]]:
+    """The (source, table) in which any row has wrong elements."""
+    return {(row.source, row.table) for row in rows if row.wrong}
+
+
 def to_csv(
     rows: Sequence[MeasuredRow],
     *,
@@ -60,7 +65,7 @@ def to_csv(
 
     ``health`` is what the user says of all tables; one with wrong elements is unhealthy whatever is said.
     """
-    wrong = {(row.source, row.table) for row in rows if row.wrong}
+    wrong = wrong_tables(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -111,13 +116,20 @@ def _cells(row: MeasuredRow, table_id: str, health: str | None) -> Sequence[obje
         row.algbw_GBps,
         row.busbw_GBps,
         row.library_version,
-        row.algorithm,
-        row.protocol,
+        _choice(row.algorithm, row.algorithm_from),
+        _choice(row.protocol, row.protocol_from),
         _notes(row),
         health,
         None,
     )
     return ["" if value is None else value for value in values]
+
+
+def _choice(value: str | None, source: str | None) -> str | None:
+    """``ring (forced)`` or ``ring (observed)``: a forced one is predicted so, the other is NCCL's choice."""
+    if value is None or source is None:
+        return value
+    return f"{value} ({'forced' if source == FORCED else 'observed'})"
 
 
 def _notes(row: MeasuredRow) -> str:

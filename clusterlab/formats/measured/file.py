@@ -47,6 +47,7 @@ class Given:
     gpus_per_node: int | None = None
     intra_fabric: str | None = None
     inter_fabric: str | None = None
+    library_version: str | None = None
 
 
 def with_given(file: MeasuredFile, given: Given) -> MeasuredFile:
@@ -89,6 +90,7 @@ def _fill(row: MeasuredRow, given: Given) -> MeasuredRow:
         or (ranks // nodes if ranks and nodes and not ranks % nodes else None),
         intra_fabric=row.intra_fabric or given.intra_fabric,
         inter_fabric=row.inter_fabric or given.inter_fabric,
+        library_version=row.library_version or given.library_version,
     )
 
 

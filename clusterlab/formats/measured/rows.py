@@ -8,7 +8,7 @@ from clusterlab.core.collectives import COLLECTIVES, busbw_factor, collective
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
-from clusterlab.core.measured import MeasuredRow
+from clusterlab.core.measured import FORCED, OBSERVED, MeasuredRow
 from clusterlab.formats.measured import table_findings as found
 from clusterlab.formats.measured.evidence import (
     Ratio,
@@ -174,6 +174,8 @@ def _row(
     options = table.options[-1] if table.options else None
     counted = row.layout.counts_wrong if row.layout else timing.wrong.isdecimal()
     algorithm, protocol, channels = _chosen(row, table, setting)
+    algorithm_from = _chosen_from(algorithm, table.forced_algorithm)
+    protocol_from = _chosen_from(protocol, table.forced_protocol)
     return MeasuredRow(
         source=source,
         line=row.line,
@@ -199,7 +201,9 @@ def _row(
         wrong=int(float(timing.wrong)) if counted and timing.wrong != "N/A" else None,
         max_error=float(timing.wrong) if not counted and timing.wrong != "N/A" else None,
         algorithm=algorithm,
+        algorithm_from=algorithm_from,
         protocol=protocol,
+        protocol_from=protocol_from,
         channels=channels,
         library=library.library if library else None,
         library_version=library.library_version if library else None,
@@ -225,6 +229,12 @@ def _chosen(
     if len(fitting) == 1:
         return fitting.pop()
     return table.forced_algorithm, table.forced_protocol, None
+
+
+def _chosen_from(value: str | None, forced: str | None) -> str | None:
+    if value is None:
+        return None
+    return FORCED if value == forced else OBSERVED
 
 
 def _dtype(word: str | None) -> str | None:
