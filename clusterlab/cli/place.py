@@ -121,7 +121,8 @@ def _as_json(found: Placed) -> dict[str, Any]:
         axes = [
             {
                 "axis": axis.name, "width": axis.width, "collective": axis.collective,
-                "size_bytes": axis.size_bytes, "calls": axis.calls, "time_us": p.time_us, "bottleneck": p.bottleneck.name,
+                "size_bytes": axis.size_bytes, "calls": axis.calls, "time_us": p.time_us,
+                "bottleneck": p.bottleneck.name,
             }
             for axis, p in priced.axes
         ]  # fmt: skip

@@ -13,12 +13,12 @@ USABLE = 0.96
 """
 
 _ORDINARY = 0.92
-"""A port that carries this much of its signalling rate is as good as NCCL takes it for (46 of 50 GB/s is common)."""
+"""A port that carries this much of its signalling rate is as good as NCCL takes it for: 46 of 50 GB/s."""
 
 
 def carried(network: Network) -> Floats:
-    """[cables] GB/s left per direction: the fabric's figure, else the usable share of the signalling rate; nan
-    where neither is known.
+    """[cables] GB/s left per direction: the fabric's figure, else the usable share of the signalling rate;
+    nan where neither is known.
     """
     return _rates(network)[0]
 
