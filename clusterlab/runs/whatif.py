@@ -17,6 +17,7 @@ from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.flows.crossing import ROUTINGS, Routing
 from clusterlab.cost.nccl.constants import typed_version
 from clusterlab.cost.nccl.overrides import parse_overrides
+from clusterlab.cost.nccl.value_types import check_values
 from clusterlab.cost.predict import predict
 from clusterlab.cost.routing import routing_of
 from clusterlab.cost.types import Issue, Prediction, PredictRequest, one_group
@@ -168,6 +169,7 @@ def checked_variables(words: tuple[str, ...]) -> dict[str, str]:
                 f"{name} is {found[name]!r} and {value!r}", where="-x", expected="one value each"
             )
         found[name] = value
+    check_values(found)
     parse_overrides(found)
     return found
 

@@ -34,3 +34,20 @@ def test_more_ranks_on_a_host_than_it_has_gpus(
 def test_a_version_with_more_than_a_version_in_it(capsys: Capture, text: str) -> None:
     said = refused(capsys, *HGX, "--nccl-version", text)
     assert said == f"clusterlab: --nccl-version: {text!r}; expected a version, as 2.27.5\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("NCCL_BUFFSIZE=abc", "NCCL_BUFFSIZE: 'abc'; expected a whole number; NCCL would take 0"),
+        ("NCCL_BUFFSIZE=4M", "NCCL_BUFFSIZE: '4M'; expected a whole number; NCCL would take 4"),
+        ("NCCL_IB_GID_INDEX=3,1", "NCCL_IB_GID_INDEX: '3,1'; expected a whole number"),
+        ("NCCL_MAX_NCHANNELS=1_6", "NCCL_MAX_NCHANNELS: '1_6'; expected a whole number"),
+        ("NCCL_DEBUG=INFOS", "NCCL_DEBUG: 'INFOS'; expected one of VERSION, WARN, INFO"),
+        ("RCCL_MSCCL_ENABLE=on", "RCCL_MSCCL_ENABLE: 'on'; expected a whole number"),
+    ],
+)
+def test_a_value_of_no_effect_is_checked_all_the_same(
+    capsys: Capture, word: str, said: str
+) -> None:
+    assert said in refused(capsys, *HGX, "-x", word)

@@ -13,6 +13,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
 from clusterlab.cost.nccl.communicator import PathName
 from clusterlab.cost.nccl.nic_filter import parse_nic_filter
+from clusterlab.cost.nccl.value_types import whole_number
 
 _LEVELS = tuple(name for name in get_args(PathName) if name != "NET")
 _OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
@@ -35,15 +36,8 @@ def is_nccl_variable(name: str) -> bool:
     return name.startswith(("NCCL_", "RCCL_")) and not _HARMLESS.fullmatch(name)
 
 
-def _integer(variable: str, text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise UsageError(f"{text!r}", where=variable, expected="a whole number") from None
-
-
 def _flag(variable: str, text: str) -> bool:
-    value = _integer(variable, text)
+    value = whole_number(variable, text)
     if value not in (0, 1):
         raise UsageError(f"{text}", where=variable, expected="0 or 1")
     return value == 1
@@ -51,7 +45,7 @@ def _flag(variable: str, text: str) -> bool:
 
 def _automatic(variable: str, text: str) -> bool | None:
     """0 off, 1 on, 2 as NCCL sees fit."""
-    value = _integer(variable, text)
+    value = whole_number(variable, text)
     if value not in (0, 1, 2):
         raise UsageError(f"{text}", where=variable, expected="0 (off), 1 (on) or 2 (automatic)")
     return None if value == 2 else value == 1
@@ -59,7 +53,7 @@ def _automatic(variable: str, text: str) -> bool | None:
 
 def _in(least: int, most: int) -> Callable[[str, str], int]:
     def read(variable: str, text: str) -> int:
-        value = _integer(variable, text)
+        value = whole_number(variable, text)
         if not least <= value <= most:
             raise UsageError(f"{text}", where=variable, expected=f"{least} to {most}")
         return value
@@ -69,7 +63,7 @@ def _in(least: int, most: int) -> Callable[[str, str], int]:
 
 def _threads(most: int) -> Callable[[str, str], int]:
     def read(variable: str, text: str) -> int:
-        value = _integer(variable, text)
+        value = whole_number(variable, text)
         if value % 32 or not 32 <= value <= most:
             raise UsageError(
                 f"{text}", where=variable, expected=f"a multiple of 32 between 32 and {most}"
@@ -82,7 +76,7 @@ def _threads(most: int) -> Callable[[str, str], int]:
 def _level(variable: str, text: str) -> str:
     if text in _LEVELS:
         return text
-    if text.isdecimal():
+    if text.isascii() and text.isdigit():
         return _OLD_LEVELS[min(int(text[:6]), len(_OLD_LEVELS) - 1)]
     raise UsageError(
         f"{text!r}",
@@ -109,7 +103,7 @@ def _thresholds(variable: str, text: str) -> tuple[int, ...]:
             where=variable,
             expected="up to six numbers: tree LL, LL128, Simple, ring LL, LL128, Simple",
         )
-    return tuple(_integer(variable, word) for word in words)
+    return tuple(whole_number(variable, word) for word in words)
 
 
 TUNING_VARIABLES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
