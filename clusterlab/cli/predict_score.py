@@ -31,7 +31,8 @@ A cell that is no number of its kind (soon, nan, -3) is an error with its line a
 of 0, below 0.1 us or above an hour, or a busbw above 3600 GB/s are left out, counted and named. Where nothing
 is known of a GPU, a link or a network, rows are not predicted and say why; each counts as 100 % too fast.
 
-Exit codes: 0 scored, 2 not readable, 3 nothing could be predicted or no row is left (the reason on stderr).
+Exit codes: 0 scored, 2 not readable, no healthy table, or a fabric with too few GPUs for every row, 3 nothing
+could be predicted or no row is left (the reason on stderr).
 """
 _PROGRESS_ROWS = 1000
 
@@ -88,6 +89,14 @@ def score(
             "--routing", help="How switches choose among equal ways: adaptive, hash or pinned."
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration",
+            help="Predict by this system's own constants (a file of `calibrate`); other systems' rows are "
+            "left out.",
+        ),
+    ] = None,
     rows: Annotated[
         bool,
         typer.Option("--rows", help="Every row too: measured, predicted, error, what limits."),
@@ -117,6 +126,7 @@ def score(
         timing=timing,
         routing=routing,
         save_fabric=save_fabric is not None,
+        calibration=calibration,
     )
     report = score_file(options, progress=_progress)
     if save_fabric is not None and report.saved_fabric is not None:
