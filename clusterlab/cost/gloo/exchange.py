@@ -125,9 +125,13 @@ class _Play:
             pieces, what = waiting.popleft()
             if pieces > 1:
                 waiting.appendleft((pieces - 1, what))
-            last = pieces <= 1
+                ends = 0
+            else:
+                ends = what
+                if what == _MESSAGE and waiting and waiting[0][1] == _WORD:
+                    ends |= waiting.popleft()[1]  # TCP fills its last packet with what follows
             self.in_queue[pair] += 1
-            self.cross(pair, 0, (int(pieces > 0), what if last else 0), now)
+            self.cross(pair, 0, (int(pieces > 0), ends), now)
 
     def cross(self, pair: tuple[int, int], hop: int, piece: tuple[int, int], now: float) -> None:
         """A piece (whether it has bytes, what ends with it) through the port ``hop`` of its path: its first
@@ -151,10 +155,11 @@ class _Play:
             self.feed(pair, now)
         if hop + 1 < len(self.paths[pair]):
             self.cross(pair, hop + 1, (full, ends), now)
-        elif ends == _WORD:
-            self.ready(dst, src, now)
-        elif ends == _MESSAGE:
+            return
+        if ends & _MESSAGE:
             self.received(dst, now)
+        if ends & _WORD:
+            self.ready(dst, src, now)
 
     def ready(self, rank: int, peer: int, now: float) -> None:
         """``peer`` has said that it waits for a message of ``rank``."""
