@@ -60,7 +60,11 @@ def _system_lines(systems: Sequence[PredictedOn]) -> Iterator[str]:
         return
     for one in systems:
         where = f"{one.fabric}: {one.machine}" if one.fabric else one.machine
-        source = {"newest known": " (not said in the file)", "--nccl-version": " (--nccl-version)"}
+        source = {
+            "newest known": " (not said in the file)",
+            "--nccl-version": " (--nccl-version)",
+            "calibration": " (newest calibrated)",
+        }
         release = f"{one.library} {one.version}{source.get(one.version_from, '')}"
         yield f"{one.rows} row{'' if one.rows == 1 else 's'} on {where}, {release}"
 
@@ -168,6 +172,10 @@ def _summary(report: ScoreReport) -> Iterator[str]:
         f"within 20% for {_pct(found.within_20_pct)} of {found.tables} tables; "
         f"median of table MAPEs {_pct(found.median_table_mape_pct)}"
     )
+    if report.intervals:
+        first, *others = report.intervals
+        each = ", ".join(f"{one.group} {_pct(one.held_pct)}" for one in others)
+        yield f"in their interval: {_pct(first.held_pct)} of {first.n} points ({each})"
     yield from _remarks(report)
 
 

@@ -21,6 +21,7 @@ def report_data(report: ScoreReport, *, rows: bool = False) -> dict[str, Any]:
         "plateau": asdict(report.plateau),
         "tables": [_table_data(t) for t in report.tables],
         "systems": [asdict(one) for one in report.systems[:_LISTED]],
+        "intervals": [asdict(one) for one in report.intervals],
         "misses": report.misses,
         "assumed": list(report.assumed),
         "notes": list(report.notes),

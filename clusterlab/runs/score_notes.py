@@ -53,6 +53,16 @@ def asked_notes(asked: Asked) -> Iterator[str]:
         yield "of all rows: " + " ".join(f"{k}={v}" for k, v in sorted(asked.variables.items()))
 
 
+def other_machine_notes(others: Counter[str], asked: Asked) -> Iterator[str]:
+    """Whose constants these are, and which rows they are not for."""
+    if asked.calibration is not None:
+        yield asked.calibration.source
+    if others:
+        each = ", ".join(f"{system} ({rows})" for system, rows in others.most_common(_SHOWN))
+        more = ", …" if len(others) > _SHOWN else ""
+        yield f"{others.total()} points of other machines than the calibration's left out: {each}{more}"
+
+
 def version_notes(
     points: Sequence[MeasuredPoint], asked: Asked, systems: Sequence[PredictedOn]
 ) -> Iterator[str]:

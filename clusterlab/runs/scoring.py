@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.calibrated.file import load_system_calibration
 from clusterlab.cost.scoring.asked import Asked
+from clusterlab.cost.scoring.calibrated import (
+    IntervalsHeld,
+    intervals_held,
+    of_calibrated_machine,
+)
 from clusterlab.cost.scoring.measured import Measured, measured_in, read_measured
 from clusterlab.cost.scoring.scored import ScoredPoint, predict_points, with_one_latency
 from clusterlab.cost.scoring.scores import (
@@ -57,6 +63,7 @@ class ScoreOptions:
     timing: str | None = None
     routing: str | None = None
     save_fabric: bool = False
+    calibration: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,9 @@ class View:
 class ScoreReport:
     """All that is said of one file. ``by``: the columns of ``ours.groups``. ``systems``: what the rows were
     predicted on. ``misses``: why rows could not be predicted, how many each. ``assumed``: what
-    descriptions leave open and the vocabulary fills in; ``notes`` the rest to know. ``worst``: the row
-    furthest off; ``saved_fabric`` its fabric as YAML, where that was wanted. ``no_verdict``: why there is
-    no score at all.
+    descriptions leave open and the vocabulary fills in; ``notes`` the rest to know. ``intervals``: how
+    many rows lie in theirs, where predictions have any. ``worst``: the row furthest off; ``saved_fabric``
+    its fabric as YAML, where that was wanted. ``no_verdict``: why there is no score at all.
     """
 
     measured: Measured
@@ -89,6 +96,7 @@ class ScoreReport:
     misses: dict[str, int]
     assumed: tuple[str, ...]
     notes: tuple[str, ...]
+    intervals: tuple[IntervalsHeld, ...] = ()
     worst: Worst | None = None
     saved_fabric: str | None = None
     no_verdict: str | None = None
@@ -102,6 +110,11 @@ def score_file(
     """
     by = check_by(options.by)
     asked = _asked(options)
+    if asked.calibration is not None and options.one_latency:
+        raise UsageError(
+            "a calibration knows its machine's latency", where="--one-latency",
+            expected="that or --calibration",
+        )  # fmt: skip
     if options.save_fabric and options.fabric is not None:
         raise UsageError(
             f"all rows are predicted on {options.fabric}", where="--save-fabric",
@@ -116,6 +129,10 @@ def score_file(
     fabric = None if options.fabric is None else open_fabric(options.fabric)
     if fabric is not None:
         _check_room(fabric, measured, options)
+    others: Counter[str] = Counter()
+    if asked.calibration is not None:
+        mine = of_calibrated_machine(measured.points, fabric, asked)
+        measured, others = replace(measured, points=mine.points), mine.others
     everything = predict_points(measured.points, fabric=fabric, asked=asked, progress=progress)
     scored = with_one_latency(everything) if options.one_latency else everything
     tables = table_scores(scored)
@@ -135,12 +152,14 @@ def score_file(
         assumed=() if fabric is not None else notes.assumed(measured),
         notes=(
             *notes.asked_notes(asked),
+            *notes.other_machine_notes(others, asked),
             *notes.version_notes(measured.points, asked, systems),
             *notes.choice_notes(measured.points, asked),
             *notes.left_out_notes(measured),
             *(notes.one_latency_notes(everything, scored) if options.one_latency else ()),
             *notes.remark_notes(scored),
         ),
+        intervals=intervals_held(scored),
         worst=found,
         saved_fabric=saved_fabric(found.row, asked) if save and found is not None else None,
         no_verdict=_no_verdict(everything, scored),
@@ -154,6 +173,9 @@ def _asked(options: ScoreOptions) -> Asked:
         variables=checked_variables(options.variables),
         issue=issue_named(options.timing),
         routing=None if options.routing is None else routing_named(options.routing),
+        calibration=None
+        if options.calibration is None
+        else load_system_calibration(options.calibration),
     )
 
 

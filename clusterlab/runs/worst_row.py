@@ -81,6 +81,7 @@ def _command(row: ScoredPoint, request: PredictRequest, fabric: str, asked: Aske
     for name, value in sorted(request.overrides.items()):
         words += ["-x", f"{name}={value}"]
     words += [] if asked.routing is None else ["--routing", asked.routing]
+    words += _calibration_words(asked)
     return shlex.join(["clusterlab", "predict", *words, "--timing", request.issue, "--explain"])
 
 
@@ -99,7 +100,11 @@ def _asked_words(asked: Asked) -> list[str]:
         words += ["-x", f"{name}={value}"]
     words += [] if asked.issue == "library" else ["--timing", asked.issue]
     words += [] if asked.routing is None else ["--routing", asked.routing]
-    return words
+    return words + _calibration_words(asked)
+
+
+def _calibration_words(asked: Asked) -> list[str]:
+    return [] if asked.calibration is None else ["--calibration", asked.calibration.path]
 
 
 def _shipped(request: PredictRequest) -> PredictRequest | None:

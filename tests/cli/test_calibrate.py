@@ -118,3 +118,45 @@ def test_bad_words_and_files_exit_with_2(
     ):
         assert main(["calibrate", *words]) == 2, words
         assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_file_is_scored_by_it_with_its_intervals(
+    csv: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = tmp_path / "both.csv"
+    others = "".join(
+        f"a100_sxm,2.27.5,all_reduce,half,8,{1 << e},{10 + e}\n" for e in range(10, 20)
+    )
+    both.write_text(csv.read_text() + others)
+    words = ["predict", "score", str(both), "--calibration", str(made)]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["overall"]["n"] == 60 and found["overall"]["mape_pct"] < 3
+    first, *groups = found["intervals"]
+    assert first["group"] == "all rows" and first["n"] == 60 and first["held_pct"] > 80
+    assert {"all_reduce", "all_gather", "<64 KiB"} <= {one["group"] for one in groups}
+    assert any("10 points of other machines" in note for note in found["notes"])
+    assert f"--calibration {made}" in found["worst"]["explain"]
+    assert main(words) == 0
+    assert "in their interval: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fabric", "hgx-a100"], "made on another system: h100_sxm (8 x H100 a host"),
+        (["--one-latency"], "--one-latency: a calibration knows its machine's latency"),
+    ],
+)
+def test_a_score_by_it_that_makes_no_sense_is_refused(
+    csv: Path, made: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", "score", str(csv), "--calibration", str(made), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_a_calibration_no_row_has_an_interval(
+    csv: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", "score", str(csv), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["intervals"] == []

@@ -10,6 +10,10 @@ from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.topology.fabric import Fabric
 
 
+class OtherMachineError(UsageError):
+    """A calibration is asked about hardware that it was not made on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """``links`` join the GPUs of a host, ``network`` the hosts; None where no measured group has any."""

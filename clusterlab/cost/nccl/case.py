@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.collectives import collective as named
-from clusterlab.core.errors import UsageError
 from clusterlab.cost.calibrated.calibration import SystemCalibration, calibrated_table
 from clusterlab.cost.calibrated.correction import NONE, Correction
-from clusterlab.cost.calibrated.machine import machine_of, same
+from clusterlab.cost.calibrated.machine import OtherMachineError, machine_of, same
 from clusterlab.cost.effects.constants import Effects, shipped_effects
 from clusterlab.cost.effects.features import Features, features, message_features
 from clusterlab.cost.effects.formula import time_us
@@ -174,7 +173,7 @@ def _check_machine(
 ) -> None:
     machine = machine_of(request.fabric, device, comm)
     if not same(calibration.machine, machine):
-        raise UsageError(
+        raise OtherMachineError(
             f"made on another system: {calibration.system} ({calibration.machine})",
             where=calibration.path or "calibration",
             expected=f"{request.fabric.name} ({machine})",

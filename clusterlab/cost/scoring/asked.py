@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.flows.crossing import Routing
 from clusterlab.cost.nccl.constants import parse_version
 from clusterlab.cost.scoring.choices import choice_of
@@ -16,13 +17,14 @@ from clusterlab.cost.types import Issue
 class Asked:
     """``library_version`` is of rows that name none; a row's own ``algo`` and ``proto`` win over
     ``variables``, which win over what its machine's description implies. ``routing`` None: as the fabric
-    says, else adaptive.
+    says, else adaptive. ``calibration`` is of the rows' machine.
     """
 
     library_version: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     issue: Issue = "library"
     routing: Routing | None = None
+    calibration: SystemCalibration | None = None
 
 
 def version_said(point: MeasuredPoint) -> str | None:

@@ -173,6 +173,7 @@ def _request(point: MeasuredPoint, place: _Place, asked: Asked) -> PredictReques
         library_version=version_of(point, asked),
         overrides=variables_of(point, asked, place.settings),
         routing=routing_of(place.fabric, "nccl", asked.routing),
+        calibration=asked.calibration,
     )
 
 

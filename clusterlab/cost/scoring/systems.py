@@ -18,7 +18,7 @@ from clusterlab.cost.types import PredictRequest
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.nics import leading_out, links_out
 
-VersionFrom = Literal["file", "--nccl-version", "newest known"]
+VersionFrom = Literal["file", "--nccl-version", "calibration", "newest known"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +124,8 @@ def _version(point: MeasuredPoint, asked: Asked, library: str) -> tuple[str, Ver
         return said, "file"
     if asked.library_version is not None:
         return asked.library_version, "--nccl-version"
+    calibrated = asked.calibration.newest_version if asked.calibration is not None else None
+    if calibrated is not None:
+        return calibrated, "calibration"
     newest = NEWEST if library == "NCCL" else constants_for("", "rccl").version
     return newest, "newest known"
