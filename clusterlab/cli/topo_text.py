@@ -34,6 +34,8 @@ def summary_text(fabric: Fabric) -> str:
     counts += [_counted(n, k.replace("_", " ")) for k, n in devices.items() if k != "host"]
     counts += [_counted(aggregation, "SHARP aggregation node")] if aggregation else []
     counts += [_counted(data[word], word[:-1]) for word in ("rails", "planes") if data[word]]
+    if data["rail_aligned"] is False:
+        counts.append("not rail-aligned")
     counts += [_counted(n, f"Slurm {kind}") for kind, n in data["host_groups"].items()]
     lines.append("  " + ", ".join(counts))
     lines += [f"  {k['count']:7d} {k['class']:8s} {_speed(k)}" for k in data["links"]]

@@ -15,6 +15,7 @@ from clusterlab.core.suggest import reject_unknown_keys, unknown
 from clusterlab.formats.fields import sequence, text
 from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.topology.checks.all_checks import check
+from clusterlab.topology.design.hosts import like_file
 from clusterlab.topology.design.load import (
     fabric_from_yaml,
     is_file,
@@ -61,15 +62,23 @@ def open_with_findings(name_or_path: str) -> tuple[Fabric, list[Finding]]:
 
 
 def files_behind(name_or_path: str) -> list[Path]:
-    """The files that ``open_fabric`` reads for this name: its own, and the bases of a broken one."""
+    """The files that ``open_fabric`` reads for this name: its own, the bases of a broken one, the files whose
+    hosts it takes.
+    """
     found: list[Path] = []
     while is_file(name_or_path) and len(found) <= _MAX_BASES:
         path = Path(name_or_path)
         found.append(path)
         content = _own_content(path)
-        if content is None or "base" not in _top_keys(content):
+        if content is None:
             break
-        name_or_path = _base_of(read_yaml(content, file=str(path)), path)
+        document = read_yaml(content, file=str(path))
+        if "base" in _top_keys(content):
+            name_or_path = _base_of(document, path)
+        elif (other := like_file(document)) is not None:
+            name_or_path = str(other)
+        else:
+            break
     return found
 
 

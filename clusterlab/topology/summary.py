@@ -28,16 +28,19 @@ def summary(fabric: Fabric) -> dict[str, Any]:
     """Plain data. Every GB/s is per direction and, but for ``wire_GBps``, usable; null where unknown.
 
     ``hosts_by_role``: compute are those with GPUs or with a NIC known to compute, unknown those of which no
-    source says what they serve. ``devices`` by kind; ``aggregation_nodes`` are those of the NICs that are
-    no adapters but the SHARP node inside a switch. ``links`` by class and rate, a link once for its two
-    directions and ``multiplicity`` times where links run in parallel; ``rails`` and ``planes`` as marked;
-    ``tiers`` of switches from the leaves up, by role, with the cables to what stands below;
-    ``oversubscription`` of the leaves (down : up); ``bisection_GBps_at_most``: half of what the narrowest
-    tier passes up, which is the bisection of a regular Clos and a bound on any other; ``per_gpu``: what
-    most GPUs have, null where nothing tells which NICs serve them; ``host_groups``: Slurm's blocks, rings
-    and tori by kind, which count as no device and no link; ``down``: hosts, devices and
-    connections that are down or degraded. What is wrong with a fabric is for ``checks``.
+    source says what they serve. ``devices`` by kind; ``aggregation_nodes`` are those of the NICs that are no
+    adapters but the SHARP node inside a switch. ``links`` by class and rate, a link once for its two
+    directions and ``multiplicity`` times where links run in parallel; ``rails`` that the leaves serve, or
+    that devices name where there are no leaves; ``rail_aligned`` false where each leaf takes NICs of several
+    rails; ``planes`` as marked; ``tiers`` of switches from the leaves up, by role, with the cables to what
+    stands below; ``oversubscription`` of the leaves (down : up); ``bisection_GBps_at_most``: half of what
+    the narrowest tier passes up, which is the bisection of a regular Clos and a bound on any other;
+    ``per_gpu``: what most GPUs have, null where nothing tells which NICs serve them; ``host_groups``:
+    Slurm's blocks, rings and tori by kind, which count as no device and no link; ``down``: hosts, devices
+    and connections that are down or degraded. What is wrong with a fabric is for ``checks``.
     """
+    named = _numbers(fabric, "rail")
+    rails = _rails(fabric, named)
     return {
         "name": fabric.name,
         "description": fabric.description,
@@ -49,7 +52,8 @@ def summary(fabric: Fabric) -> dict[str, Any]:
             d.kind == "nic" and d.role == "aggregation" for d in fabric.network_devices
         ),
         "links": _links(fabric),
-        "rails": _numbers(fabric, "rail"),
+        "rails": rails,
+        "rail_aligned": None if not named or not fabric.of_kind("leaf") else rails > 0,
         "planes": _numbers(fabric, "plane"),
         "host_groups": dict(Counter(group.kind for group in host_groups(fabric))),
         "tiers": _tiers(fabric),
@@ -115,6 +119,22 @@ def _numbers(fabric: Fabric, field: str) -> int:
     repeated = devices.groups if isinstance(devices, Repeated) else ()
     every = [*(d for group in repeated for d in group.items), *fabric.single_devices]
     return len({getattr(d, field) for d in every} - {None})
+
+
+def _rails(fabric: Fabric, named: int) -> int:
+    """How many rails the leaves serve: each that of its mark, or the one that all its cables are of."""
+    leaves = {d.name: d.rail for d in fabric.network_devices if d.kind == "leaf"}
+    if not named or not leaves:
+        return named
+    served: defaultdict[str, set[int | None]] = defaultdict(set)
+    for link in fabric.network_links:
+        if link.dst in leaves and fabric.host_of(link.src) is not None:
+            served[link.dst].add(link.rail)
+    found = set(leaves.values())
+    for leaf, rails in served.items():
+        if leaves[leaf] is None and len(rails) == 1:
+            found |= rails
+    return len(found - {None})
 
 
 def _tiers(fabric: Fabric) -> list[dict[str, Any]]:

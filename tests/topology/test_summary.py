@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from clusterlab.topology.design.load import load_fabric
+from clusterlab.cli.topo_text import summary_text
+from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
 from clusterlab.topology.parts import Device, Link, Role
@@ -27,7 +28,45 @@ def test_a_cable_counts_once_for_its_two_directions() -> None:
         ("upi", 2, 22.0),
         ("ib", 16, 48.0),
     }
-    assert found["rails"] == 8
+    assert (found["rails"], found["rail_aligned"]) == (0, False)  # all NICs on one switch
+
+
+WIRE = "links: {w: {class: ethernet, GBps: 48, GBps_source: here}}\n"
+ALIGNED = "clos: [{attach: 'nic{i}', rails: 8, hosts_per_su: 2, links: {leaf: w}}]"
+MIXED = (
+    "clos: [{attach: 'nic*', hosts_per_su: 2, spines: 1, uplinks: 8, links: {leaf: w, spine: w}}]"
+)
+BY_HAND = """devices: [{name: 'leaf{i}', kind: leaf, count: %d}]
+  links: [{from: 'n*/nic%s', to: '%s', type: w}]"""
+
+
+@pytest.mark.parametrize(
+    ("network", "rails", "aligned"),
+    [
+        (ALIGNED, 8, True),
+        (MIXED, 0, False),
+        (BY_HAND % (8, "{i}", "leaf{i}"), 8, True),  # the leaves' rails are those of their cables
+        (BY_HAND % (1, "*", "leaf0"), 0, False),
+        (BY_HAND % (2, "*", "leaf*"), 0, False),
+    ],
+)
+@pytest.mark.parametrize("hosts", ["{like: dgx-h100, count: 4}", "{like: dgx-b300, count: 4}"])
+def test_rails_are_those_of_the_leaves_not_of_the_hosts_names(
+    network: str, rails: int, aligned: bool, hosts: str
+) -> None:
+    text = f"{WIRE}hosts: {hosts}\nnetwork:\n  {network}\n"
+    fabric = fabric_from_yaml(text, file="f.yaml", default_name="f")
+    found = summary(fabric)
+    assert (found["rails"], found["rail_aligned"]) == (rails, aligned)
+    shown = summary_text(fabric).splitlines()[1]
+    assert ("not rail-aligned" in shown) == (not aligned)
+    assert (f"{rails} rails" in shown) == aligned
+
+
+@pytest.mark.parametrize(("name", "rails"), [("dgx-h100", 8), ("hgx-h100", 0), ("lab-flat-4x2", 0)])
+def test_hosts_alone_have_the_rails_they_name(name: str, rails: int) -> None:
+    found = summary(load_fabric(name))
+    assert (found["rails"], found["rail_aligned"]) == (rails, None)
 
 
 def test_memory_and_unknown_rates_are_counted_too() -> None:

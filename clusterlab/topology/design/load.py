@@ -4,7 +4,7 @@
     description: one line for people
     links:                            kinds of link; a figure that is given needs its source
       ndr: {class: ib, GBps: 50, GBps_source: "…", latency_us: unknown}
-    hosts:                            count equal hosts, called n0, n1, … (or names: [a1, b7])
+    hosts:                            equal hosts n0, n1, …; or names: node[001-016]
       count: 2
       devices: [{name: "gpu{i}", kind: gpu, count: 8, rail: index}, …]
       links:   [{from: "gpu{i}", to: "nic{i}", type: pcie5, multiplicity: 1}, …]
@@ -13,7 +13,7 @@
       devices: […]
       links:   [{from: "n*/nic{i}", to: "leaf{i}", type: ndr}, …]
 
-``hosts: {like: dgx-h100, count: 32}`` takes the hosts, and the kinds of link, of another design.
+``hosts: {like: dgx-h100, count: 32}`` takes the hosts, and the kinds of link, of another design or file.
 ``{base: NAME, broken: ["leaf3/spine2#1", …]}`` is another design with failures. In ``from`` and ``to``,
 ``*`` stands for anything within one name and ``{i}`` for the same number on both sides. A wiring makes
 both directions unless ``one_way: true``.
@@ -22,43 +22,36 @@ both directions unless ``one_way: true``.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.shipped import shipped
-from clusterlab.core.suggest import unknown
-from clusterlab.formats.fields import mapping, sequence, text, whole
-from clusterlab.formats.strict_yaml import Document, read_yaml
+from clusterlab.formats.fields import mapping, sequence, text
+from clusterlab.formats.strict_yaml import read_yaml
+from clusterlab.topology.design.files import is_file, list_designs, read_design, shipped_design
+from clusterlab.topology.design.hosts import hosts_of
 from clusterlab.topology.design.network import generated_networks
-from clusterlab.topology.design.parts import (
-    MAX_DEVICES,
-    MAX_LINKS,
-    LinkKind,
-    device_groups,
-    limit,
-    link_kind,
-    need_number,
-    wired,
-)
+from clusterlab.topology.design.parts import MAX_DEVICES, device_groups, limit, wired
 from clusterlab.topology.fabric import Fabric, device_at_host, equal_hosts
 from clusterlab.topology.host import host_fabric, read_host
-from clusterlab.topology.parts import Device, Link
+from clusterlab.topology.parts import Device
 
-MAX_FILE_BYTES = 16 << 20
-"""Designs are written by hand: a larger file is something else."""
+__all__ = [
+    "TOP_KEYS",
+    "Outline",
+    "described_designs",
+    "fabric_from_yaml",
+    "is_file",
+    "list_designs",
+    "load_fabric",
+    "outline",
+    "read_design",
+]
 
 TOP_KEYS = ("name", "description", "links", "hosts", "network")
-_HOST_KEYS = ("count", "name", "names", "like", "devices", "links")
 _NETWORK_KEYS = ("clos", "devices", "links")
-_MAX_LIKE = 8
-"""How many designs may take their hosts from each other in a row: more is a circle."""
-
-
-def list_designs() -> list[str]:
-    """Names of the designs that travel with clusterlab, sorted."""
-    return sorted(p.stem for p in shipped("topologies").glob("*.yaml"))
 
 
 def load_fabric(name_or_path: str) -> Fabric:
@@ -68,14 +61,10 @@ def load_fabric(name_or_path: str) -> Fabric:
     the file, the line and the field.
     """
     if is_file(name_or_path):
-        path = Path(name_or_path)
-        return fabric_from_yaml(read_design(path), file=str(path), default_name=path.stem)
+        return _of_file(Path(name_or_path), 0)
     if name_or_path == "host":
         return host_fabric(read_host())
-    known = list_designs()
-    if name_or_path not in known:
-        raise unknown("fabric", name_or_path, known)
-    path = shipped("topologies") / f"{name_or_path}.yaml"
+    path = shipped_design("fabric", name_or_path)
     return fabric_from_yaml(read_design(path), file=path.name, default_name=path.stem)
 
 
@@ -95,15 +84,12 @@ class Outline:
 @lru_cache(maxsize=256)
 def outline(name: str) -> Outline:
     """The outline of the shipped design ``name``. Raises UsageError as ``load_fabric`` does."""
-    known = list_designs()
-    if name not in known:
-        raise unknown("fabric", name, known)
-    path = shipped("topologies") / f"{name}.yaml"
+    path = shipped_design("fabric", name)
     document = read_yaml(read_design(path), file=path.name)
-    _, names, devices, _ = _hosts(document)
+    hosts = hosts_of(document, _of_file)
     others = device_groups(document, ("network", "devices"), host=None)
     description = text(document, ("description",), default="")
-    return Outline(tuple(names), tuple(devices), tuple(others), description)
+    return Outline(tuple(hosts.names), tuple(hosts.devices), tuple(others), description)
 
 
 def described_designs() -> dict[str, str]:
@@ -111,40 +97,19 @@ def described_designs() -> dict[str, str]:
     return {name: outline(name).description for name in list_designs()}
 
 
-def is_file(name_or_path: str) -> bool:
-    """Whether ``--fabric`` names a file rather than a design: it has a slash or an extension."""
-    return "/" in name_or_path or bool(Path(name_or_path).suffix)
+def _of_file(path: Path, depth: int) -> Fabric:
+    return fabric_from_yaml(read_design(path), file=str(path), default_name=path.stem, depth=depth)
 
 
-def read_design(path: Path) -> str:
-    """The text of a design file. Raises UsageError naming it when it cannot be read."""
-    try:
-        if path.exists() and not path.is_file():
-            raise UsageError(
-                "not a regular file", where=str(path), expected="a fabric design (YAML)"
-            )
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(
-                f"{path.stat().st_size} bytes",
-                where=str(path),
-                expected=f"a fabric design of at most {MAX_FILE_BYTES} bytes",
-            )
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            expected="a fabric design (YAML)",
-        ) from None
-    except UnicodeDecodeError:
-        raise UsageError("not text", where=str(path), expected="a fabric design (YAML)") from None
+def fabric_from_yaml(content: str, *, file: str, default_name: str, depth: int = 0) -> Fabric:
+    """Build the fabric a design describes. Raises UsageError naming file, line and field.
 
-
-def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
-    """Build the fabric a design describes. Raises UsageError naming file, line and field."""
+    ``depth`` is how many designs led to this one by ``like``.
+    """
     document = read_yaml(content, file=file)
     mapping(document, (), TOP_KEYS)
-    kinds, names, devices, links = _hosts(document)
+    hosts = hosts_of(document, _of_file, depth=depth)
+    kinds, names, devices = hosts.kinds, hosts.names, hosts.devices
     mapping(document, ("network",), _NETWORK_KEYS, optional=True)
     others, other_links, declared = generated_networks(document, names, devices, kinds)
     others += device_groups(
@@ -162,7 +127,7 @@ def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
         other_links += wired(document, ("network", "links"), everything, kinds)
     limit(len(names) * len(devices) + len(others), MAX_DEVICES, "devices", document)
     all_devices, all_links = equal_hosts(
-        names, devices, links, others=others, other_links=other_links
+        names, devices, hosts.links, others=others, other_links=other_links
     )
     return Fabric(
         name=text(document, ("name",), default=default_name),
@@ -170,62 +135,14 @@ def fabric_from_yaml(content: str, *, file: str, default_name: str) -> Fabric:
         links=all_links,
         description=text(document, ("description",), default=""),
         origin=file,
-        digest=hashlib.sha256(content.encode()).hexdigest(),
+        digest=_digest(content, hosts.files),
         oversubscription=declared,
     )
 
 
-Template = tuple[dict[str, LinkKind], list[str], list[Device], list[Link]]
-
-
-def _hosts(document: Document, *, depth: int = 0) -> Template:
-    """Kinds of link, host names, and one host's devices and links under local names."""
-    kinds = {
-        name: link_kind(document, name)
-        for name in mapping(document, ("links",), None, optional=True)
-    }
-    if not mapping(document, ("hosts",), _HOST_KEYS, optional=True):
-        return kinds, [], [], []
-    names = _host_names(document)
-    like = text(document, ("hosts", "like"), default="")
-    devices: list[Device] = []
-    links: list[Link] = []
-    if like:
-        their_kinds, devices, links = _like(document, like, depth)
-        kinds = their_kinds | kinds
-    more = device_groups(document, ("hosts", "devices"), host="", taken={d.name for d in devices})
-    links += wired(document, ("hosts", "links"), [*devices, *more], kinds)
-    devices += more
-    limit(len(names) * len(devices), MAX_DEVICES, "devices", document)
-    limit(len(names) * len(links), MAX_LINKS, "links", document)
-    return kinds, names, devices, links
-
-
-def _host_names(document: Document) -> list[str]:
-    """``names`` as listed, or ``count`` of them by the pattern ``name``."""
-    listed = sequence(document, ("hosts", "names"))
-    if listed:
-        mapping(document, ("hosts",), tuple(k for k in _HOST_KEYS if k not in ("count", "name")))
-        return [text(document, ("hosts", "names", i)) for i in range(len(listed))]
-    count = whole(document, ("hosts", "count"), default=1)
-    limit(count, MAX_DEVICES, "hosts", document)
-    pattern = text(document, ("hosts", "name"), default="n{i}")
-    need_number(pattern, count, where=document.where("hosts", "name"))
-    return [pattern.replace("{i}", str(i)) for i in range(count)]
-
-
-def _like(
-    document: Document, name: str, depth: int
-) -> tuple[dict[str, LinkKind], list[Device], list[Link]]:
-    """The kinds of link and one host of the shipped design ``name``."""
-    where = document.where("hosts", "like")
-    known = list_designs()
-    if name not in known:
-        raise unknown("design", name, known, where=where)
-    if depth >= _MAX_LIKE:
-        raise UsageError("designs that take their hosts from each other in a circle", where=where)
-    path = shipped("topologies") / f"{name}.yaml"
-    kinds, _, devices, links = _hosts(read_yaml(read_design(path), file=path.name), depth=depth + 1)
-    if not devices:
-        raise UsageError(f"design {name} has no hosts", where=where)
-    return kinds, devices, links
+def _digest(content: str, more: Sequence[Path]) -> str:
+    """SHA-256 of a design's text and of the files that it takes its hosts from."""
+    found = hashlib.sha256(content.encode())
+    for path in more:
+        found.update(read_design(path).encode())
+    return found.hexdigest()

@@ -120,8 +120,8 @@ def _attached(
             expected="a NIC for every rail",
         )
     by_rail: dict[int, list[str]] = {}
-    for name, digits in names:
-        rail = int(digits) if digits else rail_of[name]
+    for name, own in names:
+        rail = rail_of[name] if own is None else own
         if rail is None:
             raise UsageError(
                 f"NIC {name} has no rail", where=where, expected="{i} in the pattern, or a rail"

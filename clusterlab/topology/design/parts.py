@@ -10,6 +10,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean, unknown
 from clusterlab.formats.fields import at, flag, mapping, number, sequence, short, text, whole
 from clusterlab.formats.strict_yaml import Document, Path
+from clusterlab.topology.design.numbers import need_number, with_number
 from clusterlab.topology.design.wiring import connect
 from clusterlab.topology.parts import (
     DEVICE_KINDS,
@@ -168,7 +169,8 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
     count = whole(document, (*path, "count"), default=1)
     limit(count, MAX_DEVICES, "devices", document)
     counted = at(document, (*path, "count")) is not None
-    need_number(name, count, where=document.where(*path, "name"))
+    if counted:
+        need_number(name, count, where=document.where(*path, "name"))
     memory = number(document, (*path, "memory_GiB"))
     model = text(document, (*path, "model"), default="")
     in_network = flag(document, (*path, "in_network"))
@@ -180,11 +182,11 @@ def _device_group(document: Document, path: Path, host: str | None) -> list[Devi
 
     def words(field: str, i: int) -> str | None:
         value = _words(document, (*path, field), i, count)
-        return value.replace("{i}", str(i)) if value and counted else value
+        return with_number(value, i) if value and counted else value
 
     return [
         Device(
-            name=name.replace("{i}", str(i)) if counted else name,
+            name=with_number(name, i) if counted else name,
             kind=kind,  # type: ignore[arg-type]  # one of DEVICE_KINDS, checked above
             host=host,
             model=model or None,
@@ -223,14 +225,6 @@ def _words(document: Document, path: Path, i: int, count: int) -> str | None:
             f"{short(value)}", where=document.where(*path), expected="text, or a list of texts"
         )
     return value
-
-
-def need_number(name: str, count: int, *, where: str) -> None:
-    """Raise UsageError when ``count`` things would share one name."""
-    if count > 1 and "{i}" not in name:
-        raise UsageError(
-            f"{count} of them would all be called {name!r}", where=where, expected="{i} in the name"
-        )
 
 
 def per_instance(document: Document, path: Path, i: int, count: int) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from clusterlab.core.errors import UsageError
+from clusterlab.formats.hostlist import compress_hostlist, expand_hostlist
 from clusterlab.formats.strict_yaml import MAX_BYTES
 from clusterlab.topology.design.parts import LinkKind
 from clusterlab.topology.fabric import Fabric
@@ -36,7 +37,7 @@ def fabric_to_yaml(fabric: Fabric) -> str:
     document["links"] = {}
     if parts.hosts:
         document["hosts"] = {
-            "names": list(parts.hosts),
+            "names": _names(parts.hosts),
             "devices": [_device(replace(d, host=None)) for d in parts.inside],
             "links": _wirings(parts.inside_links, kinds),
         }
@@ -58,6 +59,16 @@ def fabric_to_yaml(fabric: Fabric) -> str:
             fix="keep it by reference: `base: NAME` and `broken: [...]` in a file",
         )
     return text
+
+
+def _names(hosts: Sequence[str]) -> str | list[str]:
+    """A hostlist where it means these names, else the names."""
+    short = compress_hostlist(hosts)
+    try:
+        same = expand_hostlist(short, limit=len(hosts)) == list(hosts)
+    except UsageError:  # a name that no host of Slurm has
+        same = False
+    return short if same else list(hosts)
 
 
 class _OneLine(list[Any]):
@@ -97,6 +108,8 @@ def _split(fabric: Fabric) -> _Parts:
     if not groups or not isinstance(devices, Repeated) or not isinstance(links, Repeated):
         return _Parts((), (), (), tuple(devices), tuple(links))
     chosen = groups[-1]
+    if any("[" in host for host in chosen.hosts):  # would be read as a hostlist
+        return _Parts((), (), (), tuple(devices), tuple(links))
     names = {d.name for d in chosen.items}
     same = [group for group in links.groups if group.hosts == chosen.hosts]
     inside = [x for group in same for x in group.items if {x.src, x.dst} <= names]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import did_you_mean
+from clusterlab.topology.design.numbers import FORM
 
 
 def connect(
@@ -22,16 +23,15 @@ def connect(
     """All (from, to) pairs of different devices, in the order of ``names``.
 
     ``*`` stands for anything but a slash, ``[0-3]`` for a number in that range, ``{i}`` for a number,
-    the same on both sides. Raises
-    UsageError naming the side that matches nothing: a dangling link. ``may_loop`` pairs a device
-    with itself, and only with itself (class memory).
+    the same on both sides (1 and 001 are). Raises UsageError naming the side that matches nothing: a
+    dangling link. ``may_loop`` pairs a device with itself, and only with itself (class memory).
     """
     sources = numbered(names, from_pattern, where_from)
     targets = numbered(names, to_pattern, where_to)
     if may_loop:
         return [(name, name) for name, _ in sources if any(name == t for t, _ in targets)]
-    by_same = "{i}" in from_pattern and "{i}" in to_pattern
-    by_number: defaultdict[str | None, list[str]] = defaultdict(list)
+    by_same = all(_SAME.search(pattern) for pattern in (from_pattern, to_pattern))
+    by_number: defaultdict[int | None, list[str]] = defaultdict(list)
     for name, number in targets:
         by_number[number if by_same else None].append(name)
     count = sum(len(by_number[number if by_same else None]) for _, number in sources)
@@ -56,38 +56,40 @@ def connect(
 MAX_PAIRS = 4_000_000
 """Links of one line of wiring: as many as a design may hold one by one."""
 MAX_SPAN = 4096
-_PARTS = re.compile(r"(\*+|\{i\}|\[[0-9]+(?:-[0-9]+)?\])")
+_SAME = re.compile(FORM)
+_PARTS = re.compile(rf"(\*+|{FORM}|\[[0-9]+(?:-[0-9]+)?\])")
 
 
 def _expression(part: str, where: str) -> str:
-    if part == "{i}":
-        return r"(\d+)"
+    if _SAME.fullmatch(part):
+        return "([0-9]{1,18})"
     if part.startswith("*"):
         return "[^/]*"
     return _numbers(part, where) if _PARTS.fullmatch(part) else re.escape(part)
 
 
 def _numbers(part: str, where: str) -> str:
-    """``[0-3]`` is any number from 0 to 3; ``[12]`` the number 12."""
+    """``[0-3]`` is any number from 0 to 3, ``[12]`` the number 12, ``[001-016]`` 001 to 016."""
     first, _, last = part[1:-1].partition("-")
     span = range(int(first), int(last or first) + 1)
     if not 0 < len(span) <= MAX_SPAN:
         raise UsageError(
             f"range {part}", where=where, expected=f"rising, at most {MAX_SPAN} numbers"
         )
-    return "(?:" + "|".join(map(str, span)) + ")"
+    width = len(first) if first.startswith("0") else 1
+    return "(?:" + "|".join(str(number).zfill(width) for number in span) + ")"
 
 
-def numbered(names: Sequence[str], pattern: str, where: str) -> list[tuple[str, str | None]]:
+def numbered(names: Sequence[str], pattern: str, where: str) -> list[tuple[str, int | None]]:
     """The ``names`` that ``pattern`` matches, each with its ``{i}`` (None where it has none).
 
     Raises UsageError at ``where`` when it matches nothing.
     """
-    if pattern.count("{i}") > 1:
+    if len(_SAME.findall(pattern)) > 1:
         raise UsageError(f"{pattern!r} has {{i}} twice", where=where, expected="{i} once")
     compiled = re.compile("".join(_expression(part, where) for part in _PARTS.split(pattern)))
     found = [
-        (name, match.group(1) if match.re.groups else None)
+        (name, int(match.group(1)) if match.re.groups else None)
         for name in names
         if (match := compiled.fullmatch(name))
     ]

@@ -144,8 +144,30 @@ def test_suggestions() -> None:
         build(SMALL.replace("class:", "clas:", 1))
     with pytest.raises(UsageError, match=r"did you mean 'hgx-h100'\?"):
         load_fabric("hgx-h10")
-    with pytest.raises(UsageError, match=r"unknown fabric 'x'; expected one of .*lab-2x4"):
-        load_fabric("x")
+
+
+@pytest.mark.parametrize("word", ["leafspin", "x", "superpod", "HGX-H100", "dgx h100", "é"])
+def test_an_unknown_fabric_names_the_nearest_few_and_says_it_is_no_file(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_fabric(word)
+    said = str(caught.value)
+    assert said.startswith(
+        f"unknown fabric {word!r} (a file? no such file: {word}); expected one of"
+    )
+    named = [name for name in list_designs() if f" {name}," in said]
+    assert 1 <= len(named) <= 8
+    with pytest.raises(UsageError, match=f"hosts.like: unknown design {word!r}"):
+        build(f"hosts: {{like: {word}}}\n")
+
+
+def test_a_file_without_an_extension_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leafspin").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    assert load_fabric("leafspin").hosts == ("n0", "n1")
+    (tmp_path / "hgx-h100").write_text(SMALL)  # a design's name stays the design's
+    assert load_fabric("hgx-h100").hosts == ("n0",)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
