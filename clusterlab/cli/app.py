@@ -26,15 +26,16 @@ from clusterlab.cli import (
     submit,
     topo,
 )
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.errors import ExitCode, UsageError
 
 # typer carries a click of its own; of its usage errors only BadParameter has a public name.
 _CliError: type[Exception] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
 )
+_PROGRAM = "clusterlab"
 
 app = typer.Typer(
-    name="clusterlab",
+    name=_PROGRAM,
     help="Bring up, measure and debug multi-GPU clusters: every collective is predicted before it is "
     "measured, and both are kept side by side.",
     epilog="Example: clusterlab bench all_reduce -b 8 -e 1M -f 4",
@@ -77,14 +78,28 @@ app.add_typer(lab.app, name="lab")
 
 
 def run(words: Sequence[str]) -> int:
-    """Run one command; the exit code. What is wrong with the words themselves is printed here."""
+    """Run one command; the exit code. Raises UsageError for words that it does not take."""
     try:
         result = typer.main.get_command(app).main(
-            args=list(words), prog_name="clusterlab", standalone_mode=False
+            args=list(words), prog_name=_PROGRAM, standalone_mode=False
         )
     except _CliError as error:
-        error.show()  # type: ignore[attr-defined]
-        return ExitCode.USAGE
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: its help is the message
+            error.show()  # type: ignore[attr-defined]
+            return ExitCode.USAGE
+        raise _usage_error(error) from None
     except typer.Abort:
         return 128 + signal.SIGINT
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _usage_error(error: Exception) -> UsageError:
+    """typer's in one line as ours are: which command, what is wrong, where its options stand."""
+    text = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    path = _PROGRAM if context is None else context.command_path
+    return UsageError(
+        text[:1].lower() + text[1:],
+        where=path.removeprefix(_PROGRAM).strip() or None,
+        fix=f"see `{path} -h`",
+    )

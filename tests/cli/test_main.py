@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
@@ -22,6 +24,36 @@ def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 PATHS = list(commands(typer.main.get_command(app)))
+
+
+def command_at(path: tuple[str, ...]) -> Any:
+    found: Any = typer.main.get_command(app)
+    for word in path:
+        found = found.commands[word]
+    return found
+
+
+def bad_words() -> Iterator[tuple[str, ...]]:
+    """For every command: an option that it does not have, nothing where something is required, words too
+    many, an option without its value; for every number text, and less than the least.
+    """
+    for path in PATHS:
+        if path[:1] == ("exec",):
+            continue  # reads its words by itself
+        found = command_at(path)
+        if not found.context_settings.get("ignore_unknown_options"):
+            yield (*path, "--no-such-option")
+        if any(p.required for p in found.params):
+            yield path
+        if not any(p.nargs == -1 for p in found.params) and not hasattr(found, "commands"):
+            yield (*path, *["no-such-word"] * 9)
+        options = [p for p in found.params if p.param_type_name == "option" and not p.is_flag]
+        for option in options:
+            if option.type_descriptor.annotation in (int, float):
+                yield (*path, option.opts[0], "many")
+            if option.min is not None:
+                yield (*path, option.opts[0], f"{option.min - 1}")
+        yield from ((*path, option.opts[0]) for option in options[:1])
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -78,3 +110,31 @@ def test_bad_usage_is_one_message_and_exit_code_2(
     err = capfd.readouterr().err
     assert message in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", list(bad_words()), ids=" ".join)
+def test_words_that_a_command_does_not_take_are_one_line(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.startswith("clusterlab: ") and said.err.count("\n") == 1, said.err
+    assert "see `clusterlab" in said.err
+
+
+def test_a_line_about_words_names_the_command_and_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["topo", "show"]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"clusterlab: topo show: missing argument '.*'; see `clusterlab topo show -h`\n", said
+    )
+    assert main(["bnech\nbench"]) == 2
+    assert capsys.readouterr().err.startswith("clusterlab: no such command 'bnech")
+
+
+def test_a_group_alone_says_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topo"]) == 2
+    assert "Commands:" in capsys.readouterr().err
