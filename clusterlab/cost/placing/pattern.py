@@ -26,11 +26,11 @@ SIZE_OF = {
     "tp": 64 << 20, "sp": 64 << 20, "cp": 64 << 20, "ep": 64 << 20, "pp": 32 << 20,
     "fsdp": 256 << 20, "dp": 256 << 20,
 }  # fmt: skip
-"""Bytes of one call (activations of some thousand tokens; a bucket of gradients), where none is named."""
+"""Bytes of one call, where none is named: activations of some thousand tokens; a bucket of gradients."""
 
 CALLS_OF = {"tp": 128, "sp": 128, "cp": 64, "ep": 128, "pp": 16, "fsdp": 96, "dp": 16}
-"""Calls of one training step, where none are named: of 32 layers, four a layer in tensor parallelism, three in
-FSDP; of 16 micro-batches or buckets of gradients.
+"""Calls of one training step, where none are named: of 32 layers, four a layer in tensor parallelism, three
+in FSDP; of 16 micro-batches or buckets of gradients.
 """
 
 _AXIS = re.compile(r"([a-z]+)(\d*)(?::([\w.]+))?(?:\*(\d+))?")
@@ -51,8 +51,8 @@ class Axis:
 
 
 def read_pattern(text: str, ranks: int) -> tuple[Axis, ...]:
-    """``tp8,pp4,dp``, the fastest-varying first; ``dp:1G*4`` names the bytes of a call and the calls of a step.
-    One axis may leave its width out and gets what is left of ``ranks``. Raises UsageError naming the axis.
+    """``tp8,pp4,dp``, the fastest-varying first; ``dp:1G*4`` names the bytes of a call and the calls of a
+    step. One axis may leave its width out and gets what is left of ``ranks``. Raises UsageError naming it.
     """
     parts = [_part(word.strip()) for word in text.split(",") if word.strip()]
     if not parts:
@@ -72,7 +72,7 @@ def read_pattern(text: str, ranks: int) -> tuple[Axis, ...]:
                 COLLECTIVE_OF[name],
                 size or SIZE_OF[name],
                 calls or CALLS_OF[name],
-            )  # fmt: skip
+            )
         )
         stride *= widths[name]
     return tuple(axes)
