@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.formats.hostlist import fold_hosts
 from clusterlab.formats.pci_names import compute_capability
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.gpu_models import known
@@ -56,14 +57,20 @@ def with_details(node: Fabric, detail: Imported) -> tuple[Fabric, list[Finding]]
 def _with_models(node: Fabric, listing: Fabric) -> tuple[Fabric, list[Finding]]:
     """``node`` whose GPUs are called as ``listing`` does, where the node's file says less (nothing, sm_90).
 
-    Where both name a GPU and they are of different generations, the node's file is kept.
+    Where both name a GPU and they are of different generations, the node's file is kept. A listing of some
+    GPUs (``-i 0``), all of one model, stands for the others.
     """
     named = {key: g.model for g in listing.of_kind("gpu") for key in (_key(g), _position(g))}
+    only = next(iter(named.values()), None) if len(set(named.values())) == 1 else None
     models: dict[str, str] = {}
     other: list[str] = []
+    alike: list[str] = []
     for gpu in node.of_kind("gpu"):
         model = named.get(_key(gpu)) or named.get(_position(gpu))
         if model is None:
+            if only is not None and not known(gpu.model):
+                models[gpu.name] = only
+                alike.append(gpu.name)
             continue
         if gpu.model is None or not known(gpu.model):
             models[gpu.name] = model
@@ -79,6 +86,17 @@ def _with_models(node: Fabric, listing: Fabric) -> tuple[Fabric, list[Finding]]:
                 severity=Severity.WARNING,
                 evidence=tuple(other[:8]),
                 fix=f"are both files of one host? {node.origin} was believed",
+            )
+        )
+    if alike:
+        findings.append(
+            Finding(
+                code="gpu_model_assumed",
+                severity=Severity.INFO,
+                evidence=(
+                    f"{fold_hosts(alike)}: not in {listing.origin}, taken for {only} as well",
+                ),
+                fix="right where all GPUs of a host are alike; else give the whole `nvidia-smi nvlink -s`",
             )
         )
     if not models:

@@ -37,9 +37,9 @@ def matrix(gpus: int = 8, links: int = 18) -> str:
     return "\n".join(rows) + "\n"
 
 
-def listing(model: str, GBps: float, gpus: int = 8, links: int = 18) -> str:
+def listing(model: str, GBps: float, gpus: int = 8, links: int = 18, *, first: int = 0) -> str:
     lines = []
-    for i in range(gpus):
+    for i in range(first, first + gpus):
         lines.append(f"GPU {i}: {model} (UUID: GPU-{i:08x})")
         lines += [f"\t Link {k}: {GBps:g} GB/s" for k in range(links)]
     return "\n".join(lines) + "\n"
@@ -247,6 +247,19 @@ def test_a_switch_of_several_hosts_multicasts_for_new_gpus_alone() -> None:
         )
         found = with_gpus(Imported("nccl_xml", Fabric("rack", devices, all_links))).fabric
         assert found.device("nvs").in_network == multicasts
+
+
+def test_one_gpu_s_listing_stands_for_its_siblings_where_it_names_one_model(tmp_path: Path) -> None:
+    """``nvidia-smi nvlink -s -i 0``."""
+    found = imported(tmp_path, matrix(), listing(H100, 26.562, gpus=1))
+    assert found.fabric.models("gpu") == {H100: 8}
+    (said,) = [f for f in found.findings if f.code == "gpu_model_assumed"]
+    assert said.evidence[0].startswith("n0/gpu[1-7]: not in")
+    assert all_reduce(found.fabric).algorithm == "nvls"
+    two = listing(H100, 26.562, gpus=1) + listing("NVIDIA A100-SXM4-80GB", 25.0, gpus=1, first=1)
+    mixed = imported(tmp_path, matrix(), two)
+    assert mixed.fabric.models("gpu") == {H100: 1, "NVIDIA A100-SXM4-80GB": 1, None: 6}
+    assert "gpu_model_unknown" in codes(mixed)
 
 
 def test_the_two_files_of_different_machines_are_told(tmp_path: Path) -> None:
