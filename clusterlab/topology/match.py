@@ -48,7 +48,8 @@ def _model(gpu_name: str) -> tuple[str, bool] | None:
 
 
 def place_like(fabric: Fabric, observed: Placement) -> Placement:
-    """``observed`` with every rank's device on ``fabric``: the hosts in order, the GPU by local rank.
+    """``observed`` with every rank's device on ``fabric``: the GPU by local rank, on the host of the same
+    name where the fabric has all of them, else on its hosts in order.
 
     On hosts without GPUs ranks take the CPUs in turn. Raises UsageError when the fabric is too small.
     """
@@ -60,7 +61,8 @@ def place_like(fabric: Fabric, observed: Placement) -> Placement:
             expected=f"at most its {len(fabric.hosts)}",
             fix="name another design with --fabric",
         )
-    model_host = dict(zip(hosts, fabric.hosts, strict=False))
+    by_name = set(hosts) <= set(fabric.hosts)
+    model_host = dict(zip(hosts, hosts if by_name else fabric.hosts, strict=False))
     return Placement(
         tuple(
             replace(rank, device=_device(fabric, model_host[rank.host], rank.local_rank).name)

@@ -75,3 +75,20 @@ def test_more_ranks_or_hosts_than_the_design_has_are_refused() -> None:
     two = Placement((RankPlacement(0, "a", 0), RankPlacement(1, "b", 0)))
     with pytest.raises(UsageError, match="at most its 1"):
         place_like(load_fabric("h200-2"), two)
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (("n3", "n1"), ("n3", "n1")),
+        (("n1", "n0", "n2"), ("n1", "n0", "n2")),
+        (("a", "b"), ("n0", "n1")),
+        (("n3", "other"), ("n0", "n1")),
+    ],
+)
+def test_hosts_that_the_fabric_has_are_themselves(
+    observed: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    ranks = [RankPlacement(i, host, 0) for i, host in enumerate(observed)]
+    placed = place_like(load_fabric("lab-flat-4x2"), Placement(tuple(ranks)))
+    assert tuple(r.device for r in placed.ranks) == tuple(f"{host}/gpu0" for host in expected)
