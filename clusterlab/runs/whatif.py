@@ -204,10 +204,20 @@ def check_backend(asked: str) -> None:
 
 
 def backend_of(asked: str, fabric: Fabric) -> str:
-    """NCCL where there are GPUs, also those whose model nobody says; a lab's pretended GPUs run none."""
+    """NCCL where there are GPUs, also those whose model nobody says; a lab's pretended GPUs run none.
+    Raises UsageError for NCCL without GPUs.
+    """
+    real = _real_gpus(fabric)
+    if asked == "nccl" and not real:
+        gpus = "pretended GPUs, on which no NCCL runs" if fabric.models("gpu") else "no GPUs"
+        raise UsageError(
+            f"the fabric has {gpus}",
+            where=f"--backend nccl on {fabric.name}",
+            expected="auto or gloo",
+        )
     if asked != "auto":
         return asked
-    return "nccl" if _real_gpus(fabric) else "gloo"
+    return "nccl" if real else "gloo"
 
 
 def _real_gpus(fabric: Fabric) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from clusterlab.cli.main import main
+from clusterlab.core.shipped import shipped
 
 Capture = pytest.CaptureFixture[str]
 
@@ -51,3 +54,39 @@ def test_a_value_of_no_effect_is_checked_all_the_same(
     capsys: Capture, word: str, said: str
 ) -> None:
     assert said in refused(capsys, *HGX, "-x", word)
+
+
+LABS = [path.stem for path in sorted(shipped("topologies").glob("lab-*.yaml"))]
+NO_GPUS = """
+name: no-gpus
+description: two hosts of cores and a NIC
+links:
+  eth: {class: ethernet, GBps: 1, GBps_source: made up}
+hosts:
+  count: 2
+  devices:
+    - {name: "cpu{i}", kind: cpu, count: 1, numa: index}
+    - {name: "nic{i}", kind: nic, count: 1, numa: index}
+  links:
+    - {from: cpu0, to: nic0, type: eth}
+"""
+
+
+@pytest.mark.parametrize("fabric", [*LABS, "no-gpus"])
+@pytest.mark.parametrize("more", [(), ("-x", "NCCL_ALGO=ring"), ("--ranks", "2"), ("--tuning",)])
+def test_nccl_where_no_gpus_are(
+    capsys: Capture, tmp_path: Path, fabric: str, more: tuple[str, ...]
+) -> None:
+    path = tmp_path / "no-gpus.yaml"
+    path.write_text(NO_GPUS)
+    named = str(path) if fabric == "no-gpus" else fabric
+    why = "the fabric has no GPUs" if fabric == "no-gpus" else "pretended GPUs, on which no NCCL"
+    said = refused(capsys, "predict", "--fabric", named, "--backend", "nccl", "-b", "1M", *more)
+    assert said.startswith(f"clusterlab: --backend nccl on {fabric}: ") and why in said
+    assert said.endswith("expected auto or gloo\n")
+
+
+@pytest.mark.parametrize("fabric", LABS)
+def test_place_knows_too_that_no_nccl_runs_on_a_lab(capsys: Capture, fabric: str) -> None:
+    words = ("place", fabric, "--nodes", "n[0-1]", "--pattern", "dp", "--backend", "nccl")
+    assert "pretended GPUs" in refused(capsys, *words)
