@@ -12,13 +12,14 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.bands import BANDS, percentile, size_band
 from clusterlab.cost.calibrated.alpha_beta import AlphaBeta
+from clusterlab.cost.scoring.asked import version_said
 from clusterlab.cost.scoring.measured import MeasuredPoint
 from clusterlab.cost.scoring.scored import ScoredPoint
 
 _KEYS: dict[str, Callable[[MeasuredPoint], str]] = {
     "n": lambda p: str(p.n_ranks),
     "n_nodes": lambda p: str(p.n_nodes or 1),
-    "nccl_version": lambda p: p.nccl_version,
+    "nccl_version": lambda p: version_said(p) or "",
     "collective": lambda p: p.collective,
     "dtype": lambda p: p.dtype,
     "table_id": lambda p: p.table,
