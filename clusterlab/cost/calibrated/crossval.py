@@ -18,6 +18,10 @@ SIZE_FOLDS = 4
 NOMINAL = 0.8
 """Share of points that an interval is meant to hold, as gloo's."""
 
+FEWEST = 6
+"""Different points (size, ranks) below which a collective's band does not tell its range alone: of fewer the
+least and the most hold too little."""
+
 LEAST_SPREAD = 1.03
 """No interval is narrower than this factor either way: repeats of one point differ by as much."""
 
@@ -73,12 +77,28 @@ def spreads(left: Sequence[Left]) -> tuple[Spread, ...]:
     groups: defaultdict[tuple[LeftOut, str, str], list[Left]] = defaultdict(list)
     for one in left:
         groups[one.left_out, one.point.collective, size_band(one.point.size_bytes)].append(one)
-    return tuple(_spread(*key, found) for key, found in groups.items())
+    return tuple(_spread(*key, found, _enough(found, left)) for key, found in groups.items())
 
 
-def _spread(left_out: LeftOut, collective: str, band: str, found: Sequence[Left]) -> Spread:
+def _enough(found: Sequence[Left], left: Sequence[Left]) -> Sequence[Left]:
+    """``found``, or where it is of too few sizes and ranks its whole band, or all that was left out so."""
+    kind, band = found[0].left_out, size_band(found[0].point.size_bytes)
+    alike = [one for one in left if one.left_out == kind]
+    in_band = [one for one in alike if size_band(one.point.size_bytes) == band]
+    return next((some for some in (found, in_band) if _different(some) >= FEWEST), alike)
+
+
+def _different(some: Sequence[Left]) -> int:
+    """Repeats of a point err alike: they count once."""
+    points = (one.point for one in some)
+    return len({(p.collective, p.size_bytes, p.ranks, p.nodes) for p in points})
+
+
+def _spread(
+    left_out: LeftOut, collective: str, band: str, found: Sequence[Left], near: Sequence[Left]
+) -> Spread:
     errors = sorted(100 * one.error for one in found)
-    low, high = _range([one.log_ratio for one in found])
+    low, high = _range([one.log_ratio for one in near])
     return Spread(
         collective=collective,
         size_band=band,
@@ -88,7 +108,7 @@ def _spread(left_out: LeftOut, collective: str, band: str, found: Sequence[Left]
         error_p90_pct=percentile(errors, 0.9),
         low=math.exp(low),
         high=math.exp(high),
-        coverage=fmean(_held(found)),
+        coverage=fmean(_held(found, near)),
     )
 
 
@@ -102,14 +122,13 @@ def _range(log_ratios: Sequence[float]) -> tuple[float, float]:
     return min(ordered[below], -least), max(ordered[len(ordered) - 1 - below], least)
 
 
-def _held(found: Sequence[Left]) -> list[bool]:
-    """Of each point, whether the range of the other folds holds it; of a single fold, its own."""
-    held = []
-    for one in found:
-        others = [other.log_ratio for other in found if other.fold != one.fold]
-        low, high = _range(others or [other.log_ratio for other in found])
-        held.append(low <= one.log_ratio <= high)
-    return held
+def _held(found: Sequence[Left], near: Sequence[Left]) -> list[bool]:
+    """Of each point, whether the range of the other folds of ``near`` holds it; of a single fold, its own."""
+    ranges = {}
+    for fold in {one.fold for one in found}:
+        others = [other.log_ratio for other in near if other.fold != fold]
+        ranges[fold] = _range(others or [other.log_ratio for other in near])
+    return [ranges[one.fold][0] <= one.log_ratio <= ranges[one.fold][1] for one in found]
 
 
 def scores(left: Sequence[Left], residuals: Sequence[Spread]) -> tuple[Score, ...]:

@@ -95,3 +95,16 @@ def test_noise_is_what_remains_on_a_machine_of_the_formula() -> None:
         found = cross_validate(points, fit(points))
         sizes = [one.error for one in found if one.left_out == "sizes"]
         assert 0.5 * noise < fmean(sizes) < 1.6 * noise + 0.01
+
+
+def test_few_points_take_the_range_of_their_band() -> None:
+    """Two sizes of one collective tell no range; with the twelve of the others in their band they do."""
+    several = made_points("hgx-h100", (2, 4, 8), sizes=[1024, 2048], taking=lambda _: 9.0)
+    mine = [p for p in several if p.collective == "all_reduce" and p.ranks == 2]
+    others = [p for p in several if p.collective != "all_reduce"]
+    made = [Left(p, "sizes", i % 4, 0.0, None) for i, p in enumerate(mine)]
+    made += [Left(p, "sizes", i % 4, 0.2 * (-1) ** i, None) for i, p in enumerate(others)]
+    found = {s.collective: s for s in spreads(made)}
+    assert found["all_reduce"].high == pytest.approx(math.exp(0.2))
+    assert found["all_reduce"].points == 2 and found["all_reduce"].error_p90_pct == 0.0
+    assert found["all_reduce"].coverage == 1.0
