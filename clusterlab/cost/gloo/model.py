@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.estimate import Estimate, Group, OnLinks, on_links
-from clusterlab.cost.gloo.exchange_time import exchange_us
 from clusterlab.cost.gloo.host import (
     PLAIN_REDUCTION,
     constants_used,
     host_time,
     reduction_constant,
 )
+from clusterlab.cost.gloo.played import played_us
 from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.gloo.ways import gloo_ways
-from clusterlab.cost.schedules.schedule import Schedule
+from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS
 
@@ -59,19 +60,32 @@ def _links(
 ) -> tuple[OnLinks, float]:
     """What the links take, and how long (µs) the busiest has nothing to do as ranks wait for each other."""
     fabric, routing = request.fabric, request.routing
-    pairs = {
-        (group.devices[f.src], group.devices[f.dst]): None
-        for schedule, group in schedules
+    pairs: dict[tuple[str, str], None] = {}
+    for schedule, group in schedules:
+        for flow in (flow for phase in schedule.phases for flow in phase.flows):
+            src, dst = group.devices[flow.src], group.devices[flow.dst]
+            pairs[src, dst] = pairs[dst, src] = None
+    ways = gloo_ways(fabric, tuple(pairs), routing)
+    if routing != "adaptive":
+        groups = [group for _, group in schedules]
+        call_us = played_us(
+            fabric, name, groups, ways, size_bytes=request.size_bytes, routing=routing
+        )
+        if call_us is not None:
+            at_once = [(_at_once(schedule), group) for schedule, group in schedules]
+            links = on_links(at_once, fabric, avoid=ACCELERATOR_LINKS, ways=ways)
+            return links, max(0.0, call_us - links.transfer_us)
+    return on_links(schedules, fabric, avoid=ACCELERATOR_LINKS, ways=ways), 0.0
+
+
+def _at_once(schedule: Schedule) -> Schedule:
+    """The same with all its bytes under way together: what the busiest link carries in a call."""
+    flows = tuple(
+        Flow(f.src, f.dst, f.size_bytes * phase.sends / len(phase.flows))
         for phase in schedule.phases
         for f in phase.flows
-    }
-    ways = gloo_ways(fabric, tuple(pairs), routing)
-    links = on_links(schedules, fabric, avoid=ACCELERATOR_LINKS, ways=ways)
-    if name != "all_to_all" or routing == "adaptive":
-        return links, 0.0
-    devices = tuple(group.devices for _, group in schedules)
-    call_us = exchange_us(fabric, devices, ways, request.size_bytes, routing)
-    return links, max(0.0, call_us - links.transfer_us)
+    )
+    return replace(schedule, phases=(Phase("call", flows, 1),))
 
 
 def _waits(links: OnLinks, waits_us: float) -> list[str]:
@@ -79,10 +93,7 @@ def _waits(links: OnLinks, waits_us: float) -> list[str]:
     if waits_us < _WORTH_SAYING * links.transfer_us:
         return []
     share = waits_us / (links.transfer_us + waits_us)
-    return [
-        f"{share:.0%} of the time no bytes are under way on the busiest link: gloo's all_to_all answers "
-        "a late rank late"
-    ]
+    return [f"{share:.0%} of the time the busiest link is idle: ranks wait for each other"]
 
 
 _WORTH_SAYING = 0.05

@@ -30,7 +30,7 @@ SEGMENT_BYTES = 1 << 20
 def gloo_schedule(collective: str, n: int, size_bytes: float, *, root: int = 0) -> Schedule:
     """What gloo runs for ``size_bytes`` (nccl-tests' size) among ``n`` ranks."""
     S = float(size_bytes)
-    segments = _segments_per_rank(n, S)
+    segments = segments_per_rank(n, S)
     build: dict[str, Callable[[], Schedule]] = {
         "all_reduce": lambda: _to_the_one_before(ring.ring_all_reduce(n, S, chunks=segments)),
         "reduce_scatter": lambda: replace(
@@ -64,7 +64,7 @@ def _to_the_one_before(schedule: Schedule) -> Schedule:
     return replace(schedule, phases=tuple(map(turned, schedule.phases)))
 
 
-def _segments_per_rank(n: int, S: float) -> int:
+def segments_per_rank(n: int, S: float) -> int:
     """Segments each rank's n-th of the buffer is sent in."""
     whole_buffer = max(2 * n, -int(-S // SEGMENT_BYTES))
     return -(-whole_buffer // n)

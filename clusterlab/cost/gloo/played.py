@@ -1,0 +1,108 @@
+"""The time of gloo's calls on a network, for the collectives that are played out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterlab.cost.estimate import Group, Ways
+from clusterlab.cost.gloo.play import RECEIVE, SEND, Pair, Path, Program, us_per_call
+from clusterlab.cost.gloo.programs import PLAYED
+from clusterlab.cost.gloo.schedule import segments_per_rank
+from clusterlab.topology.fabric import Fabric
+
+PIECE_BYTES = 1 << 16
+"""What TCP hands to a NIC at once (GSO)."""
+
+_MOST_PIECES = 16
+_MOST_AT_ONCE = 16_000
+"""Messages and pieces of a call, of all groups: more take seconds, and say no more."""
+
+_ORDERS = 4
+_PIECES_OF_ONE_ORDER = 4_000
+"""With more of them the orders in which ranks begin even out."""
+
+
+def played_us(
+    fabric: Fabric,
+    name: str,
+    groups: Sequence[Group],
+    ways: Ways,
+    *,
+    size_bytes: int,
+    routing: str,
+) -> float | None:
+    """µs of a call of ``name`` and ``size_bytes`` (nccl-tests' size) in each of ``groups``, all at once.
+
+    None where the collective is not played out, where nothing leaves a host, and where there are too many
+    messages (more than 126 ranks in an all_to_all). Kept by the fabric for messages of as many pieces.
+    """
+    if name not in PLAYED:
+        return None
+    n = max(len(group.ranks) for group in groups)
+    segments = segments_per_rank(n, size_bytes)
+    whole = {"all_to_all": n, "broadcast": 1, "reduce": n * segments}[name]
+    message = size_bytes / whole
+    least = _pieces_in_all(_programs(name, groups, segments, 1))
+    if not 0 < least <= _MOST_AT_ONCE:
+        return None
+    most = max(1, min(_MOST_PIECES, _MOST_AT_ONCE // least))
+    pieces = min(most, -(-int(message) // PIECE_BYTES) or 1)
+    devices = tuple((group.devices, group.root) for group in groups)
+    key = ("gloo played", name, routing, devices, segments, pieces)
+    if key not in fabric.memo:
+        orders = _ORDERS if least * pieces <= _PIECES_OF_ONE_ORDER else 1
+        programs = _programs(name, groups, segments, pieces)
+        fabric.memo[key] = _us_per_byte(programs, groups, ways, orders)
+    us_per_byte: float = fabric.memo[key]
+    return us_per_byte * message / pieces if us_per_byte else None
+
+
+def _programs(name: str, groups: Sequence[Group], segments: int, pieces: int) -> dict[int, Program]:
+    """By rank, counted over all groups."""
+    found: dict[int, Program] = {}
+    for group in groups:
+        first = len(found)
+        for program in PLAYED[name](len(group.ranks), segments, pieces, group.root):
+            found[len(found)] = tuple(
+                (kind, a + first, b) if kind in _WITH_A_PEER else (kind, a, b)
+                for kind, a, b in program
+            )
+    return found
+
+
+_WITH_A_PEER = (SEND, RECEIVE)
+
+
+def _pieces_in_all(programs: dict[int, Program]) -> int:
+    return sum(b for program in programs.values() for kind, _, b in program if kind == SEND)
+
+
+def _us_per_byte(
+    programs: dict[int, Program], groups: Sequence[Group], ways: Ways, orders: int
+) -> float:
+    """By the ports of network links with a known rate: what is inside hosts takes no time."""
+    device_of = [device for group in groups for device in group.devices]
+    pairs = {
+        pair: None
+        for rank, program in programs.items()
+        for kind, peer, _ in program
+        if kind in _WITH_A_PEER
+        for pair in ((rank, peer), (peer, rank))
+    }
+    ports: dict[int, int] = {}
+    GBps: list[float] = []
+    paths: dict[Pair, Path] = {}
+    for src, dst in pairs:
+        path = []
+        for crossing in ways[device_of[src], device_of[dst]]:
+            link = crossing.link
+            if link.link_class in _NETWORK and link.capacity_GBps:
+                if id(link) not in ports:
+                    ports[id(link)] = len(GBps)
+                    GBps.append(link.capacity_GBps)
+                path.append(ports[id(link)])
+        paths[src, dst] = tuple(path)
+    return us_per_call(programs, paths, GBps, orders)
+
+
+_NETWORK = ("ib", "ethernet")

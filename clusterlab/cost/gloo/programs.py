@@ -1,0 +1,73 @@
+"""What each rank posts and waits for in a call, as gloo's source has it (pytorch/gloo 70dc3602).
+
+For the collectives whose ranks do not go on in step: what is closed form for the others has to be played out
+(``play``) for these. Messages are counted in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clusterlab.cost.gloo.play import RECEIVE, SEND, WAIT, Program
+
+_ANY = 1 << 30
+"""So many may be outstanding: not waited for."""
+
+
+def all_to_all(n: int, pieces: int) -> list[Program]:
+    """gloo/alltoall.cc: to rank + i and from rank - i for i = 1, 2, …, then wait for all."""
+    programs = []
+    for rank in range(n):
+        posts = []
+        for i in range(1, n):
+            posts += [(SEND, (rank + i) % n, pieces), (RECEIVE, (rank - i) % n, 0)]
+        programs.append((*posts, (WAIT, 0, 0)))
+    return programs
+
+
+def broadcast(n: int, pieces: int, root: int) -> list[Program]:
+    """gloo/broadcast.cc: a binomial tree; a rank that has the buffer sends it to all its children at once."""
+    programs = []
+    for rank in range(n):
+        me = (rank - root) % n
+        steps = []
+        for bit in (1 << i for i in range((n - 1).bit_length())):
+            peer = me ^ bit
+            if me >= 2 * bit or peer >= n:
+                continue
+            if me & bit:
+                steps += [(RECEIVE, (peer + root) % n, 0), (WAIT, 0, _ANY)]
+            else:
+                steps.append((SEND, (peer + root) % n, pieces))
+        programs.append((*steps, (WAIT, 0, 0)))
+    return programs
+
+
+def reduce(n: int, segments: int, pieces: int, root: int) -> list[Program]:
+    """gloo/reduce.cc: ``segments`` for each rank go round to rank - 1, two under way; then all send their
+    part to the root. A segment is so many pieces.
+    """
+    programs = []
+    total = n * segments
+    for rank in range(n):
+        steps = []
+        for i in range(total):
+            if i >= 2:
+                left = 1 if i < total - 1 else 0
+                steps.append((WAIT, left, left))
+            if i < total - 2:
+                steps += [(RECEIVE, (rank + 1) % n, 0), (SEND, (rank - 1) % n, pieces)]
+        if rank == root:
+            steps += [(RECEIVE, other, 0) for other in range(n) if other != root]
+        else:
+            steps.append((SEND, root, segments * pieces))
+        programs.append((*steps, (WAIT, 0, 0)))
+    return programs
+
+
+PLAYED: dict[str, Callable[[int, int, int, int], list[Program]]] = {
+    "all_to_all": lambda n, segments, pieces, root: all_to_all(n, pieces),
+    "broadcast": lambda n, segments, pieces, root: broadcast(n, pieces, root),
+    "reduce": reduce,
+}
+"""By collective: of n ranks, segments for each rank, pieces of a message (of a segment for reduce), root."""
