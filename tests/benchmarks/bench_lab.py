@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def main() -> None:
     for row in rows:
         key = (row["design"], row["routing"], row["broken"], row["collective"], row["size_bytes"])
         times[key].append(row["time_us"])
-    print("\n".join(table(times)))
+    points = [met(key, times[key]) for key in sorted(times, key=order)]
+    print("\n".join([*summary(points), "", *table(points)]))
 
 
 def parsed() -> argparse.Namespace:
@@ -169,23 +171,60 @@ def predicted_us(key: Key) -> float:
     return predict(request).time_us
 
 
-def table(times: dict[Key, list[float]]) -> list[str]:
-    """Markdown: busbw in MB/s, and how far the predicted time is off (above 0: slower than measured)."""
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A point, predicted and measured; busbw in MB/s, ``error``: predicted over measured time - 1."""
+
+    key: Key
+    predicted: float
+    measured: float
+    least: float
+    most: float
+    error: float
+
+
+def met(key: Key, times_us: list[float]) -> Met:
+    size, collective = key[4], key[3]
+    moved = size * busbw_factor(collective, 8)
+    us, model_us = statistics.median(times_us), predicted_us(key)
+    return Met(
+        key,
+        moved / model_us,
+        moved / us,
+        moved / max(times_us),
+        moved / min(times_us),
+        model_us / us - 1,
+    )
+
+
+def summary(points: list[Met]) -> list[str]:
+    """Markdown: by collective and size, how far predictions are off."""
     lines = [
-        "| lab | broken | collective | size | predicted MB/s | measured MB/s | runs | error |",
+        "| collective | size | points | median error, absolute | worst |",
+        "|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for point in points:
+        groups[COLLECTIVES.split(",").index(point.key[3]), point.key[4]].append(point.error)
+    for (number, size), errors in sorted(groups.items()):
+        name, median = COLLECTIVES.split(",")[number], statistics.median(map(abs, errors))
+        worst = max(errors, key=abs)
+        lines.append(f"| {name} | {size >> 20} MiB | {len(errors)} | {median:.0%} | {worst:+.0%} |")
+    return lines
+
+
+def table(points: list[Met]) -> list[str]:
+    """Markdown, a line for each point."""
+    lines = [
+        "| lab | broken | collective | size | predicted | measured | of the runs | error |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for key in sorted(times, key=order):
-        design, routing, broken, collective, size = key
-        us = statistics.median(times[key])
-        bytes_per_us = size * busbw_factor(collective, 8)
-        model_us = predicted_us(key)
-        spread = f"{bytes_per_us / max(times[key]):.1f}–{bytes_per_us / min(times[key]):.1f}"
-        name = design if routing == "pinned" else f"{design} {routing}"
+    for point in points:
+        design, routing, broken, collective, size = point.key
+        name = f"`{design}`" + (f" {routing}" if routing != "pinned" else "")
         lines.append(
-            f"| `{name}` | {broken or '–'} | {collective} | {size >> 20} MiB | "
-            f"{bytes_per_us / model_us:.1f} | {bytes_per_us / us:.1f} | {spread} | "
-            f"{model_us / us - 1:+.0%} |"
+            f"| {name} | {broken or '–'} | {collective} | {size >> 20} MiB | {point.predicted:.1f} | "
+            f"{point.measured:.1f} | {point.least:.1f} – {point.most:.1f} | {point.error:+.0%} |"
         )
     return lines
 
