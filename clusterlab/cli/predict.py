@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterlab.cli import predict_score
-from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
     from clusterlab.cost.nccl.explain import Explanation
@@ -94,7 +92,8 @@ def predict(
         str | None,
         typer.Option(
             "--routing",
-            help="How switches choose among equal ways: adaptive (default), hash (ECMP) or pinned.",
+            help="How switches choose among equal ways: adaptive (default for NCCL), hash (ECMP) or "
+            "pinned (default for gloo). A lab's file says its own.",
         ),
     ] = None,
     calibration: Annotated[
@@ -123,6 +122,7 @@ def predict(
         return
     if fabric is None:
         raise _no_fabric()
+    from clusterlab.cli.predict_table import as_data, note_lines, table_lines
     from clusterlab.runs.whatif import PredictOptions, predict_sweep
 
     found = predict_sweep(
@@ -149,9 +149,9 @@ def predict(
     effects = _variable_effects(found[-1]) if explain else ()
     table = _tuning_lines(found[-1]) if tuning else []
     if as_json:
-        typer.echo(json.dumps(_data(found, why, effects, table)))
+        typer.echo(json.dumps(as_data(found, why, effects, table)))
         return
-    lines = [*_table(found), *_notes(found)]
+    lines = [*table_lines(found), *note_lines(found)]
     if explain:
         from clusterlab.cli.predict_explain import explanation_lines
 
@@ -199,90 +199,6 @@ def _no_fabric() -> Exception:
         where="predict",
         expected="a name of `topo list`, a file, or host",
     )
-
-
-def _data(
-    found: list[PredictedPoint],
-    why: Explanation | None,
-    effects: tuple[VariableEffect, ...],
-    table: list[str],
-) -> list[dict[str, Any]]:
-    """An object a point; the last one has what --explain and --tuning ask for."""
-    from dataclasses import asdict
-
-    points = [{**asdict(one.point), **_finite(asdict(one.prediction))} for one in found]
-    if why is not None:
-        points[-1]["explanation"] = _finite(
-            {**asdict(why), "variables": [asdict(effect) for effect in effects]}
-        )
-    if table:
-        points[-1]["tuning_table"] = table
-    return points
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no Infinity: a bandwidth that nothing limits is null."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-_COLUMNS = "{:<15}{:>9}{:>11}{}{:>9}{:>9}{:>9}  {:<18}{}"
-
-
-def _table(found: list[PredictedPoint]) -> list[str]:
-    expected = any(one.prediction.interval is not None for one in found)
-    titles = ("algbw", "busbw", "bound", "how", "limited by")
-    units = ("(GB/s)", "(GB/s)", "(GB/s)", "", "")
-    first = _interval_cell("expected") if expected else ""
-    second = _interval_cell("(us)") if expected else ""
-    lines = [
-        _COLUMNS.format("collective", "size", "time", first, *titles).rstrip(),
-        _COLUMNS.format("", "", "(us)", second, *units).rstrip(),
-    ]
-    for one in found:
-        point, p = one.point, one.prediction
-        interval = p.interval
-        between = "-" if interval is None else f"{interval.low_us:.1f}-{interval.high_us:.1f}"
-        lines.append(
-            _COLUMNS.format(
-                point.collective,
-                human_size(point.size_bytes),
-                f"{p.time_us:.1f}",
-                _interval_cell(between) if expected else "",
-                _figure(p.algbw_GBps),
-                _figure(p.busbw_GBps),
-                _figure(p.bound.busbw_GBps),
-                "/".join(w for w in (p.algorithm, p.protocol) if w),
-                f"{p.bottleneck.name} ({p.bottleneck.utilisation:.0%})",
-            )
-        )
-    return lines
-
-
-def _interval_cell(text: str) -> str:
-    return f"{text:>20}"
-
-
-def _figure(GBps: float) -> str:
-    """A dash where nothing limits it, or nothing is sent."""
-    return f"{GBps:.2f}" if math.isfinite(GBps) else "-"
-
-
-def _notes(found: list[PredictedPoint]) -> list[str]:
-    """What the reader must know of the figures above, each once."""
-    notes = [note for one in found for note in one.prediction.notes]
-    unbounded = [one for one in found if math.isinf(one.prediction.bound.busbw_GBps)]
-    if any(one.point.world_size > 1 for one in unbounded):
-        notes.append("no bound: the fabric gives no rate for the links between the ranks")
-    shares = [i.coverage for one in found if (i := one.prediction.interval) is not None]
-    if shares:
-        least, most = (f"{share:.0%}" for share in (min(shares), max(shares)))
-        held = least if least == most else f"{least} to {most}"
-        notes.append(f"expected: held {held} of such points that the constants were not fitted to")
-    return [f"note: {note}" for note in dict.fromkeys(notes)]
 
 
 def register(root: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from clusterlab.cli.columns import columns
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
@@ -186,22 +187,25 @@ def _own(way: Way, size_bytes: int) -> str:
     )
 
 
-_ROW = "              {:<20}{:>14}{:>14}{:>10}"
+_LAYOUT = ("<20", ">12", ">12", ">8", "<0")
 
 
 def _ranking(why: Explanation) -> Iterator[str]:
     """All ways, ours fastest first; the library's choice is marked."""
     if not why.ways:
         return
-    yield _ROW.format("algorithm/protocol", "predicted us", f"{why.library}'s us", "channels")
-    for way in sorted(why.ways, key=lambda w: w.time_us):
-        mark = "  <- chosen" if way is why.ways[0] else ""
-        yield _ROW.format(
+    rows = [("algorithm/protocol", "predicted us", f"{why.library}'s us", "channels", "")]
+    rows += [
+        (
             _how(way.algorithm, way.protocol),
             f"{way.time_us:.1f}",
             f"{way.library_time_us:.1f}",
-            way.channels,
-        ) + mark  # fmt: skip
+            f"{way.channels}",
+            "<- chosen" if way is why.ways[0] else "",
+        )
+        for way in sorted(why.ways, key=lambda w: w.time_us)
+    ]
+    yield from columns(rows, _LAYOUT, indent=_INDENT)
     if why.switched_off:
         yield from _item("not on here", ", ".join(why.switched_off))
 

@@ -89,8 +89,8 @@ def _at_once(schedule: Schedule) -> Schedule:
 
 
 def _waits(links: OnLinks, waits_us: float) -> list[str]:
-    """What to say of them where they count."""
-    if waits_us < _WORTH_SAYING * links.transfer_us:
+    """What to say of them where they count. One rank has neither waits nor transfers."""
+    if waits_us <= _WORTH_SAYING * links.transfer_us:
         return []
     share = waits_us / (links.transfer_us + waits_us)
     return [f"{share:.0%} of the time the busiest link is idle: ranks wait for each other"]

@@ -25,7 +25,9 @@ from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.types import Alternative, Constant, PredictRequest
 from clusterlab.topology.fabric import Fabric
 
-ONE_RANK = "one rank: nothing is sent, and nothing bounds it"
+ONE_RANK = (
+    "one rank: nothing is sent, and nothing bounds it; a copy in the GPU's memory is not counted"
+)
 
 _GRID = 4
 """Sizes per doubling at which the least time of larger ones is taken."""
