@@ -135,6 +135,12 @@ def left_out_notes(measured: Measured) -> Iterator[str]:
         yield f"{repeated} rows repeat a point: the median of each point is scored"
 
 
+def one_rank_notes(rows: int) -> Iterator[str]:
+    """What was left out as it sends nothing."""
+    if rows:
+        yield f"{rows} rows of one rank left out: nothing is sent, and a copy in memory is not predicted"
+
+
 def one_latency_notes(
     everything: Sequence[ScoredPoint], scored: Sequence[ScoredPoint]
 ) -> Iterator[str]:

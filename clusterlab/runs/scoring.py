@@ -126,6 +126,7 @@ def score_file(
         measured = read_measured(options.file)
     if not measured.points:
         raise notes.nothing_counts(measured)
+    measured, alone = _of_several_ranks(measured)
     fabric = None if options.fabric is None else open_fabric(options.fabric)
     if fabric is not None:
         _check_room(fabric, measured, options)
@@ -156,6 +157,7 @@ def score_file(
             *notes.version_notes(measured.points, asked, systems),
             *notes.choice_notes(measured.points, asked),
             *notes.left_out_notes(measured),
+            *notes.one_rank_notes(alone),
             *(notes.one_latency_notes(everything, scored) if options.one_latency else ()),
             *notes.remark_notes(scored),
         ),
@@ -164,6 +166,20 @@ def score_file(
         saved_fabric=saved_fabric(found.row, asked) if save and found is not None else None,
         no_verdict=_no_verdict(everything, scored),
     )
+
+
+def _of_several_ranks(measured: Measured) -> tuple[Measured, int]:
+    """Without the rows of one rank, which send nothing, and how many those are. Raises UsageError where no
+    other is left.
+    """
+    points = tuple(p for p in measured.points if p.n_ranks > 1)
+    if not points:
+        raise UsageError(
+            "all rows are of one rank, which sends nothing", where=measured.file,
+            expected="rows of at least 2 ranks",
+        )  # fmt: skip
+    alone = sum(p.samples for p in measured.points if p.n_ranks <= 1)
+    return replace(measured, points=points), alone
 
 
 def _asked(options: ScoreOptions) -> Asked:
