@@ -56,12 +56,14 @@ def _flows(pairs: Pairs, kind: Longs, host: Longs, count: Longs | None) -> LaneF
     for at in range(0, len(pairs.src), width):
         part = slice(at, at + width)
         src, dst, amount = pairs.src[part], pairs.dst[part], pairs.amount[part]
-        a, b = _partners(kind[src], kind[dst])
+        a, b, apart = _partners(kind[src], kind[dst])
         lanes = (a != NONE) & (b != NONE)
         each = np.where(lanes, (amount / (lanes @ times))[:, None], 0.0)
+        sent = _on_own_lanes(each, kind[src], apart)
+        taken = _on_own_lanes(each, kind[dst], apart)
         for column in range(kind.shape[1]):
-            sends[:, column] += _sums(src, each[:, column], len(kind))
-            takes[:, column] += _sums(dst, each[:, column], len(kind))
+            sends[:, column] += _sums(src, sent[:, column], len(kind))
+            takes[:, column] += _sums(dst, taken[:, column], len(kind))
         totals.add(a[lanes] * kinds + b[lanes], (each * times)[lanes])
     key, total = totals.found()
     if count is not None:
@@ -111,8 +113,10 @@ def _sums(which: Longs, amount: Floats, size: int) -> Floats:
     return np.bincount(which.ravel(), weights=amount, minlength=size).astype(np.float64)
 
 
-def _partners(a: Longs, b: Longs) -> tuple[Longs, Longs]:
-    """The lanes of both; where two hosts have none in common, the NICs they have, first with first."""
+def _partners(a: Longs, b: Longs) -> tuple[Longs, Longs, Longs]:
+    """The lanes of both; where two hosts have none in common (rows ``apart``), the NICs they have, first with
+    first.
+    """
     apart = np.flatnonzero(~((a != NONE) & (b != NONE)).any(axis=1))
     if len(apart):
         a, b = a.copy(), b.copy()
@@ -120,4 +124,16 @@ def _partners(a: Longs, b: Longs) -> tuple[Longs, Longs]:
             for side in (a, b):
                 live = side[row][side[row] != NONE]
                 side[row] = np.concatenate([live, np.full(side.shape[1] - len(live), NONE)])
-    return a, b
+    return a, b, apart
+
+
+def _on_own_lanes(each: Floats, kind: Longs, apart: Longs) -> Floats:
+    """``each`` [pairs, lanes], the rows ``apart``, whose NICs were moved to the front, back on their lanes."""
+    if not len(apart):
+        return each
+    own = each.copy()
+    for row in apart.tolist():
+        lanes = np.flatnonzero(kind[row] != NONE)
+        own[row] = 0.0
+        own[row, lanes] = each[row, : len(lanes)]
+    return own

@@ -60,3 +60,13 @@ def test_what_is_sent_is_taken_and_is_the_sum_of_the_flows(
     found = flows(pattern, kind)
     assert found.sends.sum() == pytest.approx(found.amount.sum())
     assert found.takes.sum() == pytest.approx(found.amount.sum())
+
+
+@settings(deadline=None)
+@given(hosts_with_lanes(), st.sampled_from(PATTERNS))
+def test_no_nic_sends_or_takes_that_a_host_does_not_have(
+    kind: np.ndarray, pattern: Pattern
+) -> None:
+    found = flows(pattern, kind)
+    for moved in (found.sends, found.takes):
+        assert (moved[kind == NONE] == 0).all()
