@@ -128,7 +128,7 @@ def _partners(a: Longs, b: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 def _on_own_lanes(each: Floats, kind: Longs, apart: Longs) -> Floats:
-    """``each`` [pairs, lanes], the rows ``apart``, whose NICs were moved to the front, back on their lanes."""
+    """``each`` [pairs, lanes]; the rows ``apart``, whose NICs moved to the front, back on their lanes."""
     if not len(apart):
         return each
     own = each.copy()
