@@ -42,6 +42,9 @@ def played_us(
     segments = segments_per_rank(n, size_bytes)
     whole = {"all_to_all": n, "broadcast": 1, "reduce": n * segments}[name]
     message = size_bytes / whole
+    sends = {"all_to_all": n * (n - 1), "broadcast": n - 1, "reduce": n * (n * segments - 2)}[name]
+    if sends > _MOST_AT_ONCE:  # before any program is written: a TiB has millions of segments
+        return None
     least = _pieces_in_all(_programs(name, groups, segments, 1))
     if not 0 < least <= _MOST_AT_ONCE:
         return None

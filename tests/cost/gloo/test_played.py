@@ -1,0 +1,30 @@
+"""Calls too long to be played out are told so before any program is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterlab.cost.gloo import played
+from clusterlab.cost.predict import predict
+from clusterlab.cost.types import PredictRequest, one_group
+from clusterlab.topology.design.load import load_fabric
+from clusterlab.topology.place import place_on
+
+
+@pytest.mark.parametrize("collective", sorted(played.PLAYED))
+def test_a_huge_call_writes_no_more_steps_than_are_played(
+    collective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+    real = played.PLAYED[collective]
+
+    def counted(n: int, segments: int, pieces: int, root: int) -> list[played.Program]:
+        programs = real(n, segments, pieces, root)
+        steps.append(sum(map(len, programs)))
+        return programs
+
+    monkeypatch.setitem(played.PLAYED, collective, counted)
+    fabric = load_fabric("lab-rails-4x2")
+    request = PredictRequest(fabric, one_group(place_on(fabric, 8)), collective, 1 << 44)
+    assert predict(request).time_us > 1e9
+    assert sum(steps) < 1_000_000
