@@ -13,9 +13,15 @@ from clusterlab.topology.fabric import Fabric
 PIECE_BYTES = 1 << 16
 """What TCP hands to a NIC at once (GSO)."""
 
+_MOST_RANKS = 64
+"""Of all groups: as many GPUs as a lab may have."""
+
 _MOST_PIECES = 16
 _MOST_AT_ONCE = 16_000
-"""Messages and pieces of a call, of all groups: more take seconds, and say no more."""
+"""Pieces of a call, of all groups: more take seconds, and say no more."""
+
+_MOST_SEGMENTS = 4_000
+"""What a reduce's ranks send of them; a larger buffer goes in larger ones here than in gloo."""
 
 _ORDERS = 4
 _PIECES_OF_ONE_ORDER = 4_000
@@ -33,20 +39,17 @@ def played_us(
 ) -> float | None:
     """µs of a call of ``name`` and ``size_bytes`` (nccl-tests' size) in each of ``groups``, all at once.
 
-    None where the collective is not played out, where nothing leaves a host, and where there are too many
-    messages (more than 126 ranks in an all_to_all). Kept by the fabric for messages of as many pieces.
+    None where the collective is not played out, where nothing leaves a host, and for more than _MOST_RANKS.
+    Kept by the fabric for messages of as many pieces.
     """
-    if name not in PLAYED:
+    if name not in PLAYED or sum(len(group.ranks) for group in groups) > _MOST_RANKS:
         return None
     n = max(len(group.ranks) for group in groups)
-    segments = segments_per_rank(n, size_bytes)
+    segments = min(segments_per_rank(n, size_bytes), max(2, _MOST_SEGMENTS // n**2))
     whole = {"all_to_all": n, "broadcast": 1, "reduce": n * segments}[name]
     message = size_bytes / whole
-    sends = {"all_to_all": n * (n - 1), "broadcast": n - 1, "reduce": n * (n * segments - 2)}[name]
-    if sends > _MOST_AT_ONCE:  # before any program is written: a TiB has millions of segments
-        return None
     least = _pieces_in_all(_programs(name, groups, segments, 1))
-    if not 0 < least <= _MOST_AT_ONCE:
+    if least == 0:
         return None
     most = max(1, min(_MOST_PIECES, _MOST_AT_ONCE // least))
     pieces = min(most, -(-int(message) // PIECE_BYTES) or 1)
