@@ -85,7 +85,7 @@ def test_ranks_without_gpus_ask_for_none(
         (["all_reduce", "--site", "nosuch.toml"], "nosuch.toml"),
         (["all_reduce", "--gpus-per-node", "0"], "--ranks-per-node: the site has no GPUs"),
         (["all_reduce", "--nodes", "0"], "--nodes"),
-        (["all_reduce", "--ranks", "2"], "No such option"),
+        (["all_reduce", "--ranks", "2"], "no such option"),
         (["all_reduce", "--partion", "x"], "--partition"),
     ],
 )
