@@ -16,7 +16,7 @@ PIECE_BYTES = 1 << 16
 _MOST_RANKS = 64
 """Of all groups: as many GPUs as a lab may have."""
 
-_MOST_PIECES = 16
+_MOST_PIECES = 128
 _MOST_AT_ONCE = 16_000
 """Pieces of a call, of all groups: more take seconds, and say no more."""
 
@@ -46,8 +46,7 @@ def played_us(
         return None
     n = max(len(group.ranks) for group in groups)
     segments = min(segments_per_rank(n, size_bytes), max(2, _MOST_SEGMENTS // n**2))
-    whole = {"all_to_all": n, "broadcast": 1, "reduce": n * segments}[name]
-    message = size_bytes / whole
+    message = size_bytes / {"all_to_all": n, "reduce": n * segments}.get(name, 1)
     least = _pieces_in_all(_programs(name, groups, segments, 1))
     if least == 0:
         return None

@@ -65,9 +65,20 @@ def reduce(n: int, segments: int, pieces: int, root: int) -> list[Program]:
     return programs
 
 
+def send_recv(n: int, pieces: int) -> list[Program]:
+    """isend to rank + 1 and irecv from rank - 1 (bench/ops.py), as ProcessGroupGloo hands them on."""
+    return [
+        ((SEND, (rank + 1) % n, pieces), (RECEIVE, (rank - 1) % n, 0), (WAIT, 0, 0))
+        if n > 1
+        else ((WAIT, 0, 0),)
+        for rank in range(n)
+    ]
+
+
 PLAYED: dict[str, Callable[[int, int, int, int], list[Program]]] = {
     "all_to_all": lambda n, segments, pieces, root: all_to_all(n, pieces),
     "broadcast": lambda n, segments, pieces, root: broadcast(n, pieces, root),
     "reduce": reduce,
+    "send_recv": lambda n, segments, pieces, root: send_recv(n, pieces),
 }
 """By collective: of n ranks, segments for each rank, pieces of a message (of a segment for reduce), root."""
