@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from clusterlab.cost.gloo import played
+from clusterlab.cost.gloo.play import Program
+from clusterlab.cost.gloo.programs import PLAYED
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest, one_group
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.place import place_on
 
 
-@pytest.mark.parametrize("collective", sorted(played.PLAYED))
+@pytest.mark.parametrize("collective", sorted(PLAYED))
 def test_a_huge_call_writes_no_more_steps_than_are_played(
     collective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = []
-    real = played.PLAYED[collective]
+    real = PLAYED[collective]
 
-    def counted(n: int, segments: int, pieces: int, root: int) -> list[played.Program]:
+    def counted(n: int, segments: int, pieces: int, root: int) -> list[Program]:
         programs = real(n, segments, pieces, root)
         steps.append(sum(map(len, programs)))
         return programs
 
-    monkeypatch.setitem(played.PLAYED, collective, counted)
+    monkeypatch.setitem(PLAYED, collective, counted)
     fabric = load_fabric("lab-rails-4x2")
     request = PredictRequest(fabric, one_group(place_on(fabric, 8)), collective, 1 << 44)
     assert predict(request).time_us > 1e9
