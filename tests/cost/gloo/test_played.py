@@ -1,4 +1,4 @@
-"""Calls too long to be played out are told so before any program is written."""
+"""The programs of huge calls stay small enough to be played out."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def test_a_huge_call_writes_no_more_steps_than_are_played(
 
     monkeypatch.setitem(PLAYED, collective, counted)
     fabric = load_fabric("lab-rails-4x2")
-    request = PredictRequest(fabric, one_group(place_on(fabric, 8)), collective, 1 << 44)
+    groups = one_group(place_on(fabric, 8))
+    request = PredictRequest(fabric, groups, collective, 1 << 44, routing="pinned")
     assert predict(request).time_us > 1e9
-    assert sum(steps) < 1_000_000
+    assert 0 < sum(steps) < 1_000_000
