@@ -55,8 +55,14 @@ def slowed(fabric: Fabric, leaves: int) -> Fabric:
     return fabric.with_links(changes)
 
 
+_RESULTS = ("crossings", "recalled")
+
+
 def anew(fabric: Fabric, gpus: list[str], pattern: Pattern) -> Crossing:
-    for key in [k for k in fabric.memo if isinstance(k, tuple) and k[0] == "crossings"]:
+    kept = [
+        k for k in fabric.memo if k == "recalled" or (isinstance(k, tuple) and k[0] in _RESULTS)
+    ]
+    for key in kept:
         del fabric.memo[key]
     return crossings(fabric, [gpus], pattern)[0]
 
