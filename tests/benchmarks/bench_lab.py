@@ -229,11 +229,11 @@ def table(points: list[Met]) -> list[str]:
     return lines
 
 
-def order(key: Key) -> tuple[int, str, int, int, int]:
+def order(key: Key) -> tuple[int, bool, int, int, int]:
     design, routing, broken, collective, size = key
     names = COLLECTIVES.split(",")
     state = STATES[design].index(broken)
-    return list(STATES).index(design), routing, state, names.index(collective), size
+    return list(STATES).index(design), routing != "pinned", state, names.index(collective), size
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ and is the late one of the next call. Ranks never end quite together: calls that
 by themselves.
 
 Messages go in pieces, through ports that serve in order of arrival. A connection has two pieces at most in
-its own NIC's queue (TCP small queues in Linux), so those of a rank take turns there.
+its own NIC's queue (TCP small queues in Linux), so those of a rank take turns there. Its socket holds so much
+that was not received yet, and a send is done when the socket has all of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 Path = tuple[int, ...]
 """Ports in the order of crossing; none between ranks that share a host."""
@@ -30,8 +32,7 @@ Pair = tuple[int, int]
 SEND, RECEIVE, WAIT = 0, 1, 2
 Program = tuple[tuple[int, int, int], ...]
 """What a rank does in a call: (SEND, to, pieces), (RECEIVE, from, 0), or (WAIT, receives, sends), until no
-more than so many of either that it posted are outstanding. A message is sent when it is written: sockets
-hold all of it.
+more than so many of either that it posted are outstanding.
 """
 
 _WORD, _MESSAGE = 1, 2
@@ -42,45 +43,58 @@ _LATENESS = 0.3
 """How much later than it could a rank begins, at most, in times of a piece. Only the order matters."""
 
 
-def us_per_call(
-    programs: Mapping[int, Program],
-    paths: Mapping[Pair, Path],
-    GBps: Sequence[float],
-    orders: int,
-) -> float:
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """``paths`` of all pairs that exchange anything, by ports of ``GBps``; a socket holds ``held`` pieces."""
+
+    paths: Mapping[Pair, Path]
+    GBps: Sequence[float]
+    held: int
+
+
+def us_per_call(programs: Mapping[int, Program], wires: Wires, orders: int) -> float:
     """µs a call takes for each byte of a piece, where every rank runs its program again and again.
 
-    ``paths`` are of all pairs that exchange anything, ``GBps`` of the ports. The mean over calls back to
-    back, and over ``orders`` random orders in which ranks begin, always the same ones.
+    The mean over calls back to back, and over ``orders`` random orders in which ranks begin, always the
+    same ones.
     """
-    if not any(paths.values()):
+    if not any(wires.paths.values()):
         return 0.0
-    plays = (_Play(programs, paths, GBps, seed) for seed in range(orders))
+    plays = (_Play(programs, wires, seed) for seed in range(orders))
     return sum(play.us_per_call() for play in plays) / orders
+
+
+@dataclass(slots=True)
+class _Connection:
+    """From one rank to another. ``asked``: receives that the other has said; ``held``: sends that wait for
+    one. ``written``, ``taken`` and ``received`` count pieces of messages: handed to it, sent on, and arrived;
+    ``unwritten`` are ends of messages for which the socket has no room yet.
+    """
+
+    path: Path
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)
+    in_queue: int = 0
+    asked: int = 0
+    held: deque[int] = field(default_factory=deque)
+    written: int = 0
+    taken: int = 0
+    received: int = 0
+    unwritten: deque[int] = field(default_factory=deque)
 
 
 class _Play:
     """One run of the calls. Times are µs for pieces of one byte."""
 
-    def __init__(
-        self,
-        programs: Mapping[int, Program],
-        paths: Mapping[Pair, Path],
-        GBps: Sequence[float],
-        seed: int,
-    ) -> None:
+    def __init__(self, programs: Mapping[int, Program], wires: Wires, seed: int) -> None:
         self.programs = programs
-        self.paths = paths
-        self.piece_us = [1e-3 / rate for rate in GBps]
+        self.piece_us = [1e-3 / rate for rate in wires.GBps]
+        self.room = wires.held
         self.random = random.Random(seed)
         self.latest_us = _LATENESS * min(self.piece_us)
         self.events: list[tuple[float, int, tuple[int, ...]]] = []
         self.number = itertools.count()
-        self.free_us = [0.0] * len(GBps)
-        self.waiting: dict[Pair, deque[tuple[int, int]]] = {pair: deque() for pair in paths}
-        self.in_queue = dict.fromkeys(paths, 0)
-        self.asked = dict.fromkeys(paths, 0)
-        self.held: dict[Pair, deque[int]] = {pair: deque() for pair in paths}
+        self.free_us = [0.0] * len(wires.GBps)
+        self.connections = {pair: _Connection(path) for pair, path in wires.paths.items()}
         self.step = dict.fromkeys(programs, 0)
         self.missing = dict.fromkeys(programs, 0)
         self.unsent = dict.fromkeys(programs, 0)
@@ -128,22 +142,45 @@ class _Play:
             self.go_on(rank, now)
 
     def post(self, pair: Pair, pieces: int, now: float) -> None:
-        if self.asked[pair]:
-            self.asked[pair] -= 1
+        connection = self.connections[pair]
+        self.unsent[pair[0]] += 1
+        if connection.asked:
+            connection.asked -= 1
             self.write(pair, pieces, _MESSAGE, now)
         else:
-            self.held[pair].append(pieces)
-            self.unsent[pair[0]] += 1
+            connection.held.append(pieces)
 
     def write(self, pair: Pair, pieces: int, what: int, now: float) -> None:
         """Onto the connection, behind what is there: a message, or the word that one may come."""
-        self.waiting[pair].append((pieces, what))
-        self.feed(pair, now)
+        connection = self.connections[pair]
+        connection.waiting.append((pieces, what))
+        connection.written += pieces
+        if what == _MESSAGE:
+            connection.unwritten.append(connection.written)
+            self.make_room(pair[0], connection)
+        self.feed(pair, connection, now)
 
-    def feed(self, pair: Pair, now: float) -> None:
+    def make_room(self, rank: int, connection: _Connection) -> bool:
+        """Whether a send is done: the socket has room for all of it (within a host at once)."""
+        unwritten, done = connection.unwritten, False
+        while unwritten and (
+            unwritten[0] - connection.received <= self.room or not connection.path
+        ):
+            unwritten.popleft()
+            self.unsent[rank] -= 1
+            done = True
+        return done
+
+    def feed(self, pair: Pair, connection: _Connection, now: float) -> None:
         """Fill the connection's share of its NIC's queue."""
-        waiting = self.waiting[pair]
-        while waiting and (self.in_queue[pair] < _IN_QUEUE or not self.paths[pair]):
+        waiting, here = connection.waiting, not connection.path
+        while waiting and (
+            here
+            or (
+                connection.in_queue < _IN_QUEUE
+                and connection.taken - connection.received < self.room
+            )
+        ):
             pieces, what = waiting.popleft()
             if pieces > 1:
                 waiting.appendleft((pieces - 1, what))
@@ -152,32 +189,39 @@ class _Play:
                 ends = what
                 if what == _MESSAGE and waiting and waiting[0][1] == _WORD:
                     ends |= waiting.popleft()[1]  # TCP fills its last packet with what follows
-            self.in_queue[pair] += 1
-            self.cross(pair, 0, (int(pieces > 0), ends), now)
+            full = int(pieces > 0)
+            connection.in_queue += 1
+            connection.taken += full
+            self.cross(pair, connection.path, (0, full, ends), now)
 
-    def cross(self, pair: Pair, hop: int, piece: tuple[int, int], now: float) -> None:
-        """A piece (whether it has bytes, what ends with it) through the port ``hop`` of its path: its first
+    def cross(self, pair: Pair, path: Path, piece: tuple[int, int, int], now: float) -> None:
+        """A piece (hop, whether it has bytes, what ends with it) through a port of its path: its first
         packets go on while the last are on their way. A word takes no time but waits its turn.
         """
-        path = self.paths[pair]
+        hop, full, _ = piece
         if path:
             port = path[hop]
-            behind_us = piece[0] * self.piece_us[path[hop - 1]] if hop else 0.0
+            behind_us = full * self.piece_us[path[hop - 1]] if hop else 0.0
             begins_us = max(now - behind_us, self.free_us[port])
-            now = max(now, begins_us + piece[0] * self.piece_us[port])
+            now = max(now, begins_us + full * self.piece_us[port])
             self.free_us[port] = now
-        self.later(now, (*pair, hop, *piece))
+        self.later(now, (*pair, *piece))
 
     def arrived(self, event: tuple[int, ...], now: float) -> None:
         """Behind a port: on to the next, or at the receiver, where the end of something may have come."""
         src, dst, hop, full, ends = event
         pair = (src, dst)
+        connection = self.connections[pair]
         if hop == 0:
-            self.in_queue[pair] -= 1
-            self.feed(pair, now)
-        if hop + 1 < len(self.paths[pair]):
-            self.cross(pair, hop + 1, (full, ends), now)
+            connection.in_queue -= 1
+            self.feed(pair, connection, now)
+        if hop + 1 < len(connection.path):
+            self.cross(pair, connection.path, (hop + 1, full, ends), now)
             return
+        connection.received += full
+        if self.make_room(src, connection):
+            self.woken(src, now)
+        self.feed(pair, connection, now)
         if ends & _MESSAGE:
             self.missing[dst] -= 1
             self.woken(dst, now)
@@ -186,9 +230,9 @@ class _Play:
 
     def ready(self, pair: Pair, now: float) -> None:
         """The receiver of ``pair`` has said that it waits for a message."""
-        if self.held[pair]:
-            self.unsent[pair[0]] -= 1
-            self.write(pair, self.held[pair].popleft(), _MESSAGE, now)
+        connection = self.connections[pair]
+        if connection.held:
+            self.write(pair, connection.held.popleft(), _MESSAGE, now)
             self.woken(pair[0], now)
         else:
-            self.asked[pair] += 1
+            connection.asked += 1

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterlab.cost.estimate import Group, Ways
-from clusterlab.cost.gloo.play import RECEIVE, SEND, Pair, Path, Program, us_per_call
+from clusterlab.cost.gloo.play import RECEIVE, SEND, Pair, Path, Program, Wires, us_per_call
 from clusterlab.cost.gloo.programs import PLAYED
 from clusterlab.cost.gloo.schedule import segments_per_rank
 from clusterlab.topology.fabric import Fabric
 
 PIECE_BYTES = 1 << 16
 """What TCP hands to a NIC at once (GSO)."""
+
+SOCKET_BYTES = (4 << 20) * 2 // 3
+"""What a socket holds: tcp_wmem's 4 MiB, filled up when a third is free (Linux, sk_stream_is_writeable)."""
 
 _MOST_RANKS = 64
 """Of all groups: as many GPUs as a lab may have."""
@@ -53,11 +56,13 @@ def played_us(
     most = max(1, min(_MOST_PIECES, _MOST_AT_ONCE // least))
     pieces = min(most, -(-int(message) // PIECE_BYTES) or 1)
     devices = tuple((group.devices, group.root) for group in groups)
-    key = ("gloo played", name, routing, devices, segments, pieces)
+    held = max(2, min(4 * pieces, int(SOCKET_BYTES * pieces / message)))
+    key = ("gloo played", name, routing, devices, segments, pieces, held)
     if key not in fabric.memo:
         orders = _ORDERS if least * pieces <= _PIECES_OF_ONE_ORDER else 1
         programs = _programs(name, groups, segments, pieces)
-        fabric.memo[key] = _us_per_byte(programs, groups, ways, orders)
+        paths, GBps = _paths(programs, groups, ways)
+        fabric.memo[key] = us_per_call(programs, Wires(paths, GBps, held), orders)
     us_per_byte: float = fabric.memo[key]
     return us_per_byte * message / pieces if us_per_byte else None
 
@@ -82,10 +87,10 @@ def _pieces_in_all(programs: dict[int, Program]) -> int:
     return sum(b for program in programs.values() for kind, _, b in program if kind == SEND)
 
 
-def _us_per_byte(
-    programs: dict[int, Program], groups: Sequence[Group], ways: Ways, orders: int
-) -> float:
-    """By the ports of network links with a known rate: what is inside hosts takes no time."""
+def _paths(
+    programs: dict[int, Program], groups: Sequence[Group], ways: Ways
+) -> tuple[dict[Pair, Path], list[float]]:
+    """By the ports of network links with a known rate, and these: what is inside hosts takes no time."""
     device_of = [device for group in groups for device in group.devices]
     pairs = {
         pair: None
@@ -107,7 +112,7 @@ def _us_per_byte(
                     GBps.append(link.capacity_GBps)
                 path.append(ports[id(link)])
         paths[src, dst] = tuple(path)
-    return us_per_call(programs, paths, GBps, orders)
+    return paths, GBps
 
 
 _NETWORK = ("ib", "ethernet")

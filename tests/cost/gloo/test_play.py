@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.cost.gloo.play import RECEIVE, SEND, WAIT, Path, Program, us_per_call
+from clusterlab.cost.gloo.play import RECEIVE, SEND, WAIT, Path, Program, Wires, us_per_call
 from clusterlab.cost.gloo.programs import PLAYED, all_to_all, broadcast, reduce, send_recv
 from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.predict import predict
@@ -55,7 +55,7 @@ def busiest_us(programs: dict[int, Program], paths: Paths, GBps: list[float]) ->
 @pytest.mark.parametrize("pieces", [1, 4, 16])
 def test_of_two_ranks_the_second_answers_when_it_has_the_first_ones_message(pieces: int) -> None:
     """Measured on lab-flat-4x2, 8 MiB: 332 ms, where 4 MiB each way at once would take 171."""
-    found = us_per_call(numbered(all_to_all(2, pieces)), star([0, 1]), [1.0] * 4, 2)
+    found = us_per_call(numbered(all_to_all(2, pieces)), Wires(star([0, 1]), [1.0] * 4, 99), 2)
     assert found == pytest.approx(2 * pieces / 1e3, rel=0.35 if pieces == 1 else 0.1)
 
 
@@ -66,7 +66,7 @@ def test_a_chain_of_messages_takes_one_after_the_other() -> None:
         1: ((RECEIVE, 0, 0), (WAIT, 0, 0), (SEND, 2, 8), (WAIT, 0, 0)),
         2: ((RECEIVE, 1, 0), (WAIT, 0, 0), (SEND, 0, 8), (WAIT, 0, 0)),
     }
-    found = us_per_call(programs, star([0, 1, 2]), [1.0] * 6, 2)
+    found = us_per_call(programs, Wires(star([0, 1, 2]), [1.0] * 6, 99), 2)
     assert found == pytest.approx(3 * 8 / 1e3, rel=0.1)
 
 
@@ -85,7 +85,7 @@ def test_a_ring_played_out_takes_what_its_steps_take(host_of: list[int], slow: f
     """Rings are predicted in closed form: bytes over the slowest link."""
     n, messages, pieces = len(host_of), 12, 8
     GBps = [slow, *[1.0] * (2 * max(host_of) + 1)]
-    found = us_per_call(numbered(ring(n, messages, pieces)), star(host_of), GBps, 2)
+    found = us_per_call(numbered(ring(n, messages, pieces)), Wires(star(host_of), GBps, 99), 2)
     assert found == pytest.approx(messages * pieces / slow / 1e3, rel=0.05)
 
 
@@ -109,7 +109,7 @@ def test_a_call_takes_no_less_than_the_fullest_port_and_no_more_than_one_piece_a
 ) -> None:
     paths, GBps, n = network
     programs = numbered(PLAYED[name](n, segments, pieces, data.draw(st.integers(0, n - 1))))
-    found = us_per_call(programs, paths, GBps, 1)
+    found = us_per_call(programs, Wires(paths, GBps, data.draw(st.integers(2, 99))), 1)
     alone = sum(
         pieces / min(GBps[port] for port in paths[pair]) / 1e3
         for pair, pieces in pieces_of(programs).items()
@@ -126,8 +126,8 @@ def test_times_fall_as_rates_rise(
 ) -> None:
     paths, GBps, n = network
     programs = numbered(PLAYED[name](n, 2, 2, 0))
-    slow = us_per_call(programs, paths, GBps, 1)
-    fast = us_per_call(programs, paths, [rate * factor for rate in GBps], 1)
+    slow = us_per_call(programs, Wires(paths, GBps, 99), 1)
+    fast = us_per_call(programs, Wires(paths, [rate * factor for rate in GBps], 99), 1)
     assert slow == pytest.approx(fast * factor, rel=1e-6)
 
 
@@ -164,15 +164,15 @@ def test_groups_on_networks_of_their_own_do_not_notice_each_other() -> None:
         rank + 3: tuple((k, a if k == WAIT else a + 3, b) for k, a, b in program)
         for rank, program in one.items()
     }
-    alone = us_per_call(one, paths, [1.0] * 6, 8)
-    both = us_per_call(one | two, paths | other, [1.0] * 12, 8)
+    alone = us_per_call(one, Wires(paths, [1.0] * 6, 99), 8)
+    both = us_per_call(one | two, Wires(paths | other, [1.0] * 12, 99), 8)
     assert both == pytest.approx(alone, rel=0.15)  # they begin in other orders
     shared = {(a + 3, b + 3): path for (a, b), path in paths.items()}
-    assert us_per_call(one | two, paths | shared, [1.0] * 6, 8) > 1.3 * alone
+    assert us_per_call(one | two, Wires(paths | shared, [1.0] * 6, 99), 8) > 1.3 * alone
 
 
 def test_within_one_host_nothing_is_played_out() -> None:
-    assert us_per_call(numbered(all_to_all(3, 4)), star([0, 0, 0]), [], 1) == 0
+    assert us_per_call(numbered(all_to_all(3, 4)), Wires(star([0, 0, 0]), [], 99), 1) == 0
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(True, 1.14), (False, 1.02)])
@@ -186,7 +186,7 @@ def test_a_word_waits_behind_the_bytes_that_leave_by_the_same_nic(
     paths = star([rank // 2 for rank in range(n)])
     if not shared:
         paths = {(a, b): (2 * a, 2 * b + 1) if path else () for (a, b), path in paths.items()}
-    found = us_per_call(numbered(send_recv(n, pieces)), paths, [1.0] * 2 * n, 2)
+    found = us_per_call(numbered(send_recv(n, pieces)), Wires(paths, [1.0] * 2 * n, 99), 2)
     assert found * 1e3 / pieces == pytest.approx(expected, abs=0.03)
 
 
