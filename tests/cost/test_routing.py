@@ -45,7 +45,7 @@ def test_a_slow_uplink_slows_the_flows_that_are_pinned_to_it_only() -> None:
         / predict(request(whole, 8, name, 8 << 20, routing="pinned")).time_us
         for name in ("all_reduce", "all_gather", "send_recv")
     }
-    assert ratio == pytest.approx({"all_reduce": 1, "all_gather": 2, "send_recv": 2})
+    assert ratio == pytest.approx({"all_reduce": 1, "all_gather": 2, "send_recv": 2}, rel=0.02)
     spread = predict(request(slow, 8, "all_gather", 8 << 20, routing="adaptive"))
     assert spread.time_us == pytest.approx(
         predict(request(whole, 8, "all_gather", 8 << 20, routing="adaptive")).time_us
