@@ -27,6 +27,11 @@ _WIDTHS = (16, 8, 4, 2, 1)
 _NEAR = 0.04
 _GTps = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?) GT/s")
 
+PORT_SHARE = 0.96
+"""Of a port's signalling rate NCCL's channels carry: 48 of 50 GB/s of a 400G port, and so on down its list of
+speeds (search.cc); software gets as much (NVIDIA/nccl-tests#290).
+"""
+
 LOCAL_GBps = 5000.0
 """topo.h LOC_BW: NCCL's figure for a hop that limits nothing."""
 

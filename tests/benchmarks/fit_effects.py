@@ -24,18 +24,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from clusterlab.cost.calibrated.points import fit_point
 from clusterlab.cost.effects import constants as kept
-from clusterlab.cost.effects.features import (
-    Features,
-    features,
-    message_features,
-    message_wire_us,
-)
+from clusterlab.cost.effects.features import Features
 from clusterlab.cost.effects.formula import time_us
-from clusterlab.cost.nccl.choice import ranked
-from clusterlab.cost.nccl.communicator import NEWEST
-from clusterlab.cost.nccl.graphs import communicator
-from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.scoring.measured import load_measured
 from clusterlab.cost.scoring.scored import request_for
 
@@ -74,6 +66,8 @@ CROWDING_MOST = 4.0
 NOISE, LINEAR_FROM, TOP = 0.10, 1.0, 2.0
 NOT_FITTED = ("mscclpp",)
 """Rows whose ``algo`` says that another library's kernels ran."""
+ALONE = kept.NETWORKS[0]
+"""Stands for the network of one node, of which no constant is used."""
 FIELDS = [
     f.name for f in fields(Features) if f.name not in ("kind", "protocol", "several_nodes", "sums")
 ]
@@ -107,31 +101,11 @@ def main() -> None:
 def _rows(file: Path) -> list[SimpleNamespace]:
     found = []
     for point in load_measured(file):
-        request = request_for(point)
-        overrides = parse_overrides(request.overrides)
-        group = request.groups[0]
-        comm = communicator(
-            request.fabric, group, [r.device for r in group],
-            version=request.library_version or NEWEST, overrides=overrides.graph,
-        )  # fmt: skip
-        if request.collective in ("all_to_all", "send_recv"):
-            wire = message_wire_us(comm, request.collective, point.size_bytes)
-            terms, library = (
-                message_features(comm, request.collective, point.size_bytes, wire),
-                None,
-            )
-        else:
-            best = ranked(
-                request.collective, point.size_bytes, comm, overrides, dtype=request.dtype
-            )[0]
-            terms = features(
-                comm, request.collective, best.algorithm, best.protocol, point.size_bytes
-            )
-            library = best.time_us
+        seen = fit_point(request_for(point), point.time_us)
         found.append(SimpleNamespace(
-            terms=terms, library=library, time=point.time_us, table=point.table, system=point.system,
-            collective=request.collective, size=point.size_bytes, published=point.published,
-            chip=kept.chip_class(comm), network=kept.network_class(comm),
+            terms=seen.terms, library=seen.library_us, time=point.time_us, table=point.table,
+            system=point.system, collective=seen.collective, size=point.size_bytes,
+            published=point.published, chip=seen.chip, network=seen.network or ALONE,
             fitted=not any(w in point.algo for w in NOT_FITTED),
         ))  # fmt: skip
     return found

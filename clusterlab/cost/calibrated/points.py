@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from clusterlab.cost.calibrated.machine import Machine, machine_of
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
-from clusterlab.cost.effects.features import Features, message_wire_us
-from clusterlab.cost.nccl.case import case_of
+from clusterlab.cost.effects.features import Features
+from clusterlab.cost.nccl.case import case_of, groups_of
 from clusterlab.cost.nccl.choice import ranked
+from clusterlab.cost.nccl.message_links import message_limit
 from clusterlab.cost.nccl.words import COLLECTIVES
 from clusterlab.cost.types import PredictRequest
 
@@ -44,7 +45,7 @@ def fit_point(request: PredictRequest, time_us: float) -> FitPoint:
         terms = case.features(best.algorithm, best.protocol, size)
         effects, library_us = case.effects_of(best.algorithm), best.time_us
     else:
-        wire_us = message_wire_us(comm, name, size) / case.nic_share("direct")
+        wire_us = message_limit(request.fabric, case, size, groups_of(request)).busy_us
         terms, effects = case.message_features(size, wire_us), case.effects
     device = request.groups[0][0].device or ""
     return FitPoint(

@@ -12,7 +12,7 @@ from clusterlab.cost.nccl.constants import constants_for
 from clusterlab.cost.nccl.overrides import NO_OVERRIDES
 from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import PROTOCOLS
-from clusterlab.formats.nccl_tables import nvlink_GBps
+from clusterlab.formats.nccl_tables import PORT_SHARE, nvlink_GBps
 
 _NVLS_OVER_LINK = 1.5
 """NVLS moves S (1 + 1/n) through a GPU's links where a ring moves 2 S (n-1)/n, and reads as it writes. The
@@ -104,11 +104,7 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
     if collective == "all_to_all":
         out = size_bytes * (nodes - 1) / nodes * g / (nics_GBps(comm) * 1e3)
         return max(out, size_bytes * (g - 1) / g / link)
-    return size_bytes / (network.nic_GBps * NIC_SHARE * 1e3)
-
-
-NIC_SHARE = 0.96
-"""NCCL's channels carry 48 of the 50 GB/s of a 400G NIC, and so on down its list of speeds."""
+    return size_bytes / (network.nic_GBps * PORT_SHARE * 1e3)
 
 
 def message_features(
@@ -131,18 +127,28 @@ def message_features(
         wire_us=wire_us,
         network_wire_us=0.0,
         copy_us=_copy_us(comm, size) if collective == "all_to_all" else 0.0,
-        **_staged(comm, collective, size),
+        staged_us=_staged_message_us(comm, collective, size),
+        crowd=_crowd(comm.ranks_per_node if collective == "all_to_all" else comm.staged_hops),
     )
 
 
-def _staged(comm: Communicator, collective: str, size_bytes: float) -> dict[str, float]:
-    """Of messages: every pair's of an all_to_all, else those of a ring through the node's GPUs."""
+def with_bytes(point: Features, factor: float) -> Features:
+    """``point`` with ``factor`` times the time of its bytes; 0 leaves its steps alone."""
+    return replace(
+        point,
+        wire_us=point.wire_us * factor,
+        network_wire_us=point.network_wire_us * factor,
+        copy_us=point.copy_us * factor,
+        staged_us=point.staged_us * factor,
+    )
+
+
+def _staged_message_us(comm: Communicator, collective: str, size_bytes: float) -> float:
+    """Of messages: every pair's of an all_to_all, else the whole one, by hops without peer access."""
     if collective == "all_to_all":
-        staged, crowd = _staged_us(comm, size_bytes, comm.staged_pairs), comm.ranks_per_node
-    else:
-        share = comm.ranks / (comm.ranks - 1) if comm.staged_hops else 0.0
-        staged, crowd = _staged_us(comm, size_bytes, share), comm.staged_hops
-    return {"staged_us": staged, "crowd": _crowd(crowd)}
+        return _staged_us(comm, size_bytes, comm.staged_pairs)
+    share = comm.ranks / (comm.ranks - 1) if comm.staged_hops else 0.0
+    return _staged_us(comm, size_bytes, share)
 
 
 def hops(comm: Communicator, collective: str, algorithm: str) -> tuple[int, int]:
@@ -215,7 +221,7 @@ def nics_GBps(comm: Communicator) -> float:
     found = ring.channels * ring.inter_GBps
     if network is None:
         return found
-    nic = network.nic_GBps * NIC_SHARE
+    nic = network.nic_GBps * PORT_SHARE
     return min(network.nics * nic, max(found, comm.heads * nic))
 
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterlab.topology.routing.network import Network
-
-Longs = NDArray[np.int64]
+from clusterlab.topology.routing.options import Longs
 
 
 @dataclass(frozen=True, eq=False)

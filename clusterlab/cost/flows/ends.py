@@ -19,12 +19,11 @@ NONE = -1
 class Ends:
     """``hosts`` in the order of the group's first rank on each. ``nics`` [hosts, lanes]: node numbers of
     the network, NONE where a host has no live NIC for that lane; NICs of one lane talk to each other (a
-    rail). ``ranks`` [hosts]: how many of the group's ranks a host has.
+    rail).
     """
 
     hosts: tuple[str, ...]
     nics: Ints
-    ranks: NDArray[np.int64]
 
 
 def ends_of(fabric: Fabric, network: Network, devices: Sequence[str]) -> Ends:
@@ -48,11 +47,7 @@ def ends_of(fabric: Fabric, network: Network, devices: Sequence[str]) -> Ends:
         rows.append([n if n != NONE and live[n] else NONE for n in nodes])
     width = max(map(len, rows), default=0)
     nics = np.array([[*row, *[NONE] * (width - len(row))] for row in rows], dtype=np.int32)
-    return Ends(
-        tuple(on),
-        nics.reshape(len(rows), width),
-        np.array([len(mine) for mine in on.values()], dtype=np.int64),
-    )
+    return Ends(tuple(on), nics.reshape(len(rows), width))
 
 
 def _live_nodes(network: Network) -> NDArray[np.bool_]:

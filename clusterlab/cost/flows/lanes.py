@@ -8,7 +8,9 @@ import numpy as np
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.flows.ends import NONE, Ends
-from clusterlab.cost.flows.patterns import Floats, Longs, Pairs, Pattern, host_pairs, kind_pairs
+from clusterlab.cost.flows.patterns import Pairs, Pattern, host_pairs, kind_pairs
+from clusterlab.topology.routing.network import Floats
+from clusterlab.topology.routing.options import Longs
 
 _CELLS = 1 << 22
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterlab.cost.schedules.trees import double_tree, tree_edges
+from clusterlab.topology.routing.network import Floats
+from clusterlab.topology.routing.options import Longs
 
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Pattern = Literal["ring", "tree", "doubling", "all"]
 """A ring over hosts; both trees, up and down; host i to i + 2^k for all k; every host to every other."""
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterlab.cost.flows.patterns import Floats
-from clusterlab.topology.routing.network import Network
-
-USABLE = 0.96
-"""Share of the signalling rate that software gets where no source says it: 48 of 50 GB/s of a 400G port
-(NVIDIA/nccl-tests#290), and so on down NCCL's list of speeds.
-"""
+from clusterlab.formats.nccl_tables import PORT_SHARE
+from clusterlab.topology.routing.network import Floats, Network
 
 _ORDINARY = 0.92
 """A port that carries this much of its signalling rate is as good as NCCL takes it for: 46 of 50 GB/s."""
@@ -33,7 +28,7 @@ def _rates(network: Network) -> tuple[Floats, Floats]:
         wire = np.array([np.nan if k.wire_GBps is None else k.wire_GBps for k in network.links])
         ways = [np.where(at >= 0, wire[at], np.nan) for at in (network.up_link, network.down_link)]
         port = np.fmin(*ways)
-        said = np.where(np.isnan(network.GBps), port * USABLE, network.GBps)
+        said = np.where(np.isnan(network.GBps), port * PORT_SHARE, network.GBps)
         least = np.where(np.isnan(port), said, np.fmax(said, port * _ORDINARY))
         network.memo["cable rates"] = (said * network.health, least * network.health)
     found: tuple[Floats, Floats] = network.memo["cable rates"]

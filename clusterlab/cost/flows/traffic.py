@@ -12,11 +12,12 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.flows.contracted import contracted
 from clusterlab.cost.flows.ends import NONE, Ends
 from clusterlab.cost.flows.lanes import LaneFlows, lane_flows
-from clusterlab.cost.flows.patterns import Floats, Longs, Pattern
+from clusterlab.cost.flows.patterns import Pattern
 from clusterlab.cost.flows.rates import carried, counted
 from clusterlab.topology.routing.fluid_load import fluid_load
 from clusterlab.topology.routing.load import cable_load
-from clusterlab.topology.routing.network import Network
+from clusterlab.topology.routing.network import Floats, Network
+from clusterlab.topology.routing.options import Longs
 from clusterlab.topology.routing.policy import Policy
 from clusterlab.topology.routing.updown import Routes, route_pairs
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
-from clusterlab.cost.effects.features import NIC_SHARE, gpu_link_GBps, nics_GBps
+from clusterlab.cost.effects.features import gpu_link_GBps, nics_GBps
 from clusterlab.cost.nccl.communicator import Communicator
 from clusterlab.cost.schedules.registry import counts
 from clusterlab.cost.schedules.shape import GroupShape
+from clusterlab.formats.nccl_tables import PORT_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def busiest(
     name = {"nvlink": "NVLink", "xgmi": "xGMI", "pcie": "PCIe"}[comm.intra]
     if comm.nodes == 1 or comm.network is None:
         return Busiest(f"{name} of each GPU", inside)
-    between = per_byte[1] * size_bytes / (nics_GBps(comm) / NIC_SHARE * share * 1e3)
+    between = per_byte[1] * size_bytes / (nics_GBps(comm) / PORT_SHARE * share * 1e3)
     if between >= inside:
         return Busiest(NICS, between)
     return Busiest(f"{name} of each GPU", inside)

@@ -10,7 +10,7 @@ from clusterlab.cost.calibrated.calibration import SystemCalibration, calibrated
 from clusterlab.cost.calibrated.correction import NONE, Correction
 from clusterlab.cost.calibrated.machine import OtherMachineError, machine_of, same
 from clusterlab.cost.effects.constants import Effects, shipped_effects
-from clusterlab.cost.effects.features import Features, features, message_features
+from clusterlab.cost.effects.features import Features, features, message_features, with_bytes
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.estimate import Group
 from clusterlab.cost.nccl.beyond_nics import BeyondNics, beyond_nics
@@ -18,7 +18,7 @@ from clusterlab.cost.nccl.communicator import NEWEST, Communicator
 from clusterlab.cost.nccl.entry import Cell
 from clusterlab.cost.nccl.graphs import communicator
 from clusterlab.cost.nccl.hindered import SocketShares, hindered_effects, socket_shares
-from clusterlab.cost.nccl.narrowed import lengthened, message_slowdown, slowdown
+from clusterlab.cost.nccl.narrowed import message_slowdown, slowdown
 from clusterlab.cost.nccl.overrides import (
     GraphOverrides,
     Overrides,
@@ -84,13 +84,13 @@ class Case:
         factor = slowdown(
             Cell(self.collective, algorithm, protocol), size_bytes, self.comm, self.overrides
         )
-        return point if factor == 1.0 else lengthened(point, factor)
+        return point if factor == 1.0 else with_bytes(point, factor)
 
     def message_features(self, size_bytes: float, wire_us: float) -> Features:
         """The same of all_to_all, send_recv and send, whose bytes take ``wire_us`` at the links' rate."""
         point = message_features(self.comm, self.collective, size_bytes, wire_us)
         factor = message_slowdown(self.collective, self.comm, self.overrides)
-        return point if factor == 1.0 else lengthened(point, factor)
+        return point if factor == 1.0 else with_bytes(point, factor)
 
     def time_us(self, algorithm: str, protocol: str, size_bytes: float) -> float:
         """µs by the formula, before the rules of ``predict``."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import (
-    NIC_SHARE,
     Features,
     gpu_link_GBps,
     nics_GBps,
+    with_bytes,
 )
 from clusterlab.cost.effects.formula import time_us
 from clusterlab.cost.nccl.busiest import NICS, busiest
@@ -22,6 +22,7 @@ from clusterlab.cost.nccl.overrides import Overrides
 from clusterlab.cost.nccl.tuning import tuning_table
 from clusterlab.cost.nccl.words import COLLECTIVES, graph_of
 from clusterlab.cost.types import PredictRequest
+from clusterlab.formats.nccl_tables import PORT_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +150,7 @@ def _corrected(formula_us: float, factor: float) -> tuple[Part, ...]:
 
 def parts(point: Features, effects: Effects) -> tuple[Part, ...]:
     """What start, hops and bytes add, one after the other; what adds nothing is left out."""
-    nothing = replace(
-        point,
-        hops_inside=0,
-        hops_between=0,
-        wire_us=0.0,
-        network_wire_us=0.0,
-        copy_us=0.0,
-        staged_us=0.0,
-    )
+    nothing = replace(with_bytes(point, 0.0), hops_inside=0, hops_between=0)
     inside = replace(nothing, hops_inside=point.hops_inside)
     between = replace(inside, hops_between=point.hops_between)
     steps = (
@@ -210,7 +203,7 @@ def _link(comm: Communicator, name: str, algorithm: str, size_bytes: int, share:
     ring = busiest(comm, name, "ring", size_bytes, share)
     rate = gpu_link_GBps(comm)
     if limit.name == NICS and comm.network is not None:
-        rate = nics_GBps(comm) / NIC_SHARE * share
+        rate = nics_GBps(comm) / PORT_SHARE * share
     per_byte = rate * 1e3 / size_bytes
     return Link(
         name=limit.name,

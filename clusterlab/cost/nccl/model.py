@@ -8,7 +8,7 @@ from dataclasses import replace
 from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibrated.interval import Asked, interval_of, unseen
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
-from clusterlab.cost.effects.features import Features
+from clusterlab.cost.effects.features import Features, with_bytes
 from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group
 from clusterlab.cost.host_overhead import with_launch
@@ -141,8 +141,7 @@ def _estimate(
 
 def _bytes_us(point: Features, effects: Effects) -> float:
     """What the bytes add to the steps that precede them."""
-    steps = replace(point, wire_us=0.0, network_wire_us=0.0, copy_us=0.0, staged_us=0.0)
-    return float(time_us(point, effects) - time_us(steps, effects))
+    return float(time_us(point, effects) - time_us(with_bytes(point, 0.0), effects))
 
 
 def _time_us(case: Case, choice: Choice, size_bytes: float) -> float:

@@ -7,10 +7,9 @@ decide. More than NCCL's own number are counted as no faster.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
-from clusterlab.cost.effects.features import Features, gpu_link_GBps
+from clusterlab.cost.effects.features import gpu_link_GBps
 from clusterlab.cost.nccl.channels import (
     allowed_channels,
     message_channels,
@@ -62,17 +61,6 @@ def message_slowdown(collective: str, comm: Communicator, overrides: Overrides) 
         nics_GBps *= network.nics / comm.ranks_per_node
     between = _ratio(asked, own, nics_GBps, _NET_BLOCK_GBps)
     return max(inside, between) if to_all else between
-
-
-def lengthened(point: Features, factor: float) -> Features:
-    """``point`` with ``factor`` times the time of its bytes."""
-    return replace(
-        point,
-        wire_us=point.wire_us * factor,
-        network_wire_us=point.network_wire_us * factor,
-        copy_us=point.copy_us * factor,
-        staged_us=point.staged_us * factor,
-    )
 
 
 def _used(cell: Cell, size_bytes: int, setting: Setting) -> int:

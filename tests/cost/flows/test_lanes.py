@@ -28,9 +28,7 @@ def hosts_with_lanes(draw: st.DrawFn) -> np.ndarray:
 
 def flows(pattern: Pattern, kind: np.ndarray) -> LaneFlows:
     hosts = tuple(f"n{i}" for i in range(len(kind)))
-    return lane_flows(
-        pattern, Ends(hosts, kind.astype(np.int32), np.ones(len(kind), np.int64)), kind
-    )
+    return lane_flows(pattern, Ends(hosts, kind.astype(np.int32)), kind)
 
 
 @settings(deadline=None)
