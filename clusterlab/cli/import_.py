@@ -135,7 +135,7 @@ def import_measurements(
 
 
 def _release(text: str) -> str | None:
-    from clusterlab.runs.whatif import version_named
+    from clusterlab.runs.typed import version_named
 
     return version_named(text)
 

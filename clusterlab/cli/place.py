@@ -92,7 +92,8 @@ def place(
 def _text(found: Placed, output: Path | None) -> str:
     proposal = found.proposal
     lines = [
-        f"{'axis':6} {'collective':14} {'call':>8}  {'given order':>12}  {'best order':>12}  limited by"
+        f"{'axis':6} {'collective':14} {'calls':>6} {'of':>8}  {'given order':>13}  {'best order':>13}"
+        "  limited by"
     ]
     for (axis, before), (_, after) in zip(proposal.given.axes, proposal.best.axes, strict=True):
         lines.append(

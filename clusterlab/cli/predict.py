@@ -12,7 +12,7 @@ from clusterlab.cli import predict_score
 
 if TYPE_CHECKING:
     from clusterlab.cost.nccl.explain import Explanation
-    from clusterlab.cost.nccl.whatif import VariableEffect
+    from clusterlab.cost.nccl.variable_effects import VariableEffect
     from clusterlab.runs.whatif import PredictedPoint
 
 _EXAMPLE = """Examples:
@@ -168,7 +168,7 @@ def _explained(found: PredictedPoint) -> Explanation | None:
 
 
 def _variable_effects(found: PredictedPoint) -> tuple[VariableEffect, ...]:
-    from clusterlab.cost.nccl.whatif import variable_effects
+    from clusterlab.cost.nccl.variable_effects import variable_effects
 
     return variable_effects(found.request, found.prediction)
 

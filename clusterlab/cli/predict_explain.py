@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from clusterlab.cost.nccl.explain import Explanation, Link, Way
-    from clusterlab.cost.nccl.whatif import VariableEffect
+    from clusterlab.cost.nccl.variable_effects import VariableEffect
     from clusterlab.cost.types import Constant, Prediction
     from clusterlab.runs.whatif import PredictedPoint
 

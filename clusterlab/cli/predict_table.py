@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterlab.cost.nccl.explain import Explanation
-    from clusterlab.cost.nccl.whatif import VariableEffect
+    from clusterlab.cost.nccl.variable_effects import VariableEffect
     from clusterlab.runs.whatif import PredictedPoint
 
 

@@ -123,13 +123,20 @@ def _lists(value: Any) -> Any:
 
 def load_calibration(path: Path) -> Calibration:
     """The calibration in ``path``. Raises UsageError naming file, line and field."""
+    return calibration_from_yaml(calibration_text(path), file=str(path))
+
+
+def calibration_text(path: Path) -> str:
+    """The text of a calibration's file, of a host or of a system. Raises UsageError naming it."""
+    expected = "a calibration (YAML)"
     try:
-        content = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(path), expected=expected
+        ) from None
     except UnicodeDecodeError:
-        raise UsageError("not text", where=str(path), expected="a calibration (YAML)") from None
-    return calibration_from_yaml(content, file=str(path))
+        raise UsageError("not text", where=str(path), expected=expected) from None
 
 
 def calibration_from_yaml(content: str, *, file: str) -> Calibration:

@@ -17,9 +17,15 @@ def routing_of(fabric: Fabric, backend: str, asked: str | None = None) -> Routin
 
     Raises UsageError with the nearest name.
     """
-    said = asked or fabric.routing
-    if said is None:
-        return _OF_BACKEND[backend]
-    if said not in ROUTINGS:
-        raise unknown("routing", said, ROUTINGS, where="--routing" if asked else fabric.name)
-    return ROUTINGS[ROUTINGS.index(said)]
+    if asked is not None:
+        return named_routing(asked)
+    if fabric.routing is not None:
+        return named_routing(fabric.routing, where=fabric.name)
+    return _OF_BACKEND[backend]
+
+
+def named_routing(word: str, *, where: str = "--routing") -> Routing:
+    """The routing called ``word``. Raises UsageError with the nearest name."""
+    if word not in ROUTINGS:
+        raise unknown("routing", word, ROUTINGS, where=where)
+    return ROUTINGS[ROUTINGS.index(word)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,13 @@ from pathlib import Path
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.placing.pattern import read_pattern
 from clusterlab.cost.placing.propose import Job, Proposal, propose
-from clusterlab.cost.routing import routing_of
+from clusterlab.cost.routing import named_routing, routing_of
 from clusterlab.formats.hostlist import compress_hostlist, expand_hostlist
-from clusterlab.runs.whatif import (
+from clusterlab.runs.typed import (
     backend_of,
     check_backend,
     checked_variables,
     refuse_unmeasured,
-    routing_named,
 )
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.opening import open_fabric
@@ -61,7 +61,8 @@ class Placed:
 def place(options: PlaceOptions) -> Placed:
     """Raises UsageError for hosts, ranks or patterns that do not fit the fabric."""
     check_backend(options.backend)
-    routing_named(options.routing)
+    if options.routing is not None:
+        named_routing(options.routing)
     fabric = open_fabric(options.fabric)
     backend = backend_of(options.backend, fabric)
     if backend == "gloo":
@@ -76,7 +77,7 @@ def place(options: PlaceOptions) -> Placed:
             )  # fmt: skip
     if options.distribution == "arbitrary":
         given = tuple(hosts)
-        per_host = max(given.count(host) for host in set(given))
+        per_host = max(Counter(given).values())
         _fits(options.ranks, len(given))
     else:
         _each_once(hosts)
@@ -119,12 +120,12 @@ def _hosts(text: str) -> list[str]:
 
 
 def _each_once(hosts: Sequence[str]) -> None:
-    for host in hosts:
-        if hosts.count(host) > 1:
-            raise UsageError(
-                f"{host!r} twice", where="--nodes", expected="each host once",
-                fix="for a host per rank: --distribution arbitrary",
-            )  # fmt: skip
+    host, times = Counter(hosts).most_common(1)[0]
+    if times > 1:
+        raise UsageError(
+            f"{host!r} twice", where="--nodes", expected="each host once",
+            fix="for a host per rank: --distribution arbitrary",
+        )  # fmt: skip
 
 
 def _fits(ranks: int | None, lines: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.calibrated.file import load_system_calibration
+from clusterlab.cost.routing import named_routing
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.cost.scoring.calibrated import (
     IntervalsHeld,
@@ -34,12 +35,7 @@ from clusterlab.cost.scoring.scores import (
 )
 from clusterlab.cost.scoring.systems import PredictedOn, predicted_on
 from clusterlab.runs import score_notes as notes
-from clusterlab.runs.whatif import (
-    checked_variables,
-    issue_named,
-    routing_named,
-    version_named,
-)
+from clusterlab.runs.typed import checked_variables, issue_named, version_named
 from clusterlab.runs.worst_row import Worst, saved_fabric, worst
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.opening import open_fabric
@@ -188,7 +184,7 @@ def _asked(options: ScoreOptions) -> Asked:
         library_version=version_named(options.nccl_version),
         variables=checked_variables(options.variables),
         issue=issue_named(options.timing),
-        routing=None if options.routing is None else routing_named(options.routing),
+        routing=None if options.routing is None else named_routing(options.routing),
         calibration=None
         if options.calibration is None
         else load_system_calibration(options.calibration),

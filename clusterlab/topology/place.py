@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.parts import Device
 
 
 def place_on(fabric: Fabric, world_size: int, *, ranks_per_host: int | None = None) -> Placement:
@@ -36,15 +37,7 @@ def _one_per_gpu(fabric: Fabric, world_size: int, ranks_per_host: int | None) ->
             )
         gpus = own[: _fewer(ranks_per_host, world_size - len(ranks))]
         ranks += [
-            RankPlacement(
-                rank=len(ranks) + local_rank,
-                host=host,
-                local_rank=local_rank,
-                gpu=gpu.name,
-                gpu_name=gpu.model,
-                numa=gpu.numa,
-                device=gpu.name,
-            )
+            rank_on_gpu(gpu, host, rank=len(ranks) + local_rank, local_rank=local_rank)
             for local_rank, gpu in enumerate(gpus)
         ]
         if len(ranks) == world_size:
@@ -54,6 +47,19 @@ def _one_per_gpu(fabric: Fabric, world_size: int, ranks_per_host: int | None) ->
         f"{world_size} ranks on fabric {fabric.name}",
         where="ranks",
         expected=f"at most its {len(ranks)} GPUs{each}",
+    )
+
+
+def rank_on_gpu(gpu: Device, host: str, *, rank: int, local_rank: int) -> RankPlacement:
+    """A rank that has ``gpu`` of ``host`` to itself."""
+    return RankPlacement(
+        rank=rank,
+        host=host,
+        local_rank=local_rank,
+        gpu=gpu.name,
+        gpu_name=gpu.model,
+        numa=gpu.numa,
+        device=gpu.name,
     )
 
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.placement import Placement, RankPlacement
+from clusterlab.core.placement import Placement
 from clusterlab.core.suggest import unknown
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.place import rank_on_gpu
 
 
 def host_of_each_rank(
@@ -71,15 +72,5 @@ def place_in_order(fabric: Fabric, hosts: Iterable[str]) -> Placement:
         local_rank = taken[host]
         taken[host] += 1
         gpu = gpus[host][local_rank]
-        ranks.append(
-            RankPlacement(
-                rank=rank,
-                host=host,
-                local_rank=local_rank,
-                gpu=gpu.name,
-                gpu_name=gpu.model,
-                numa=gpu.numa,
-                device=gpu.name,
-            )
-        )
+        ranks.append(rank_on_gpu(gpu, host, rank=rank, local_rank=local_rank))
     return Placement(tuple(ranks))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from clusterlab.lab.fabric_of_lab import open_lab_fabric
-from tests.slurm.test_lab_nonroot import AS_NOBODY, EXEC, package, python_of_nobody
+from tests.slurm.test_lab_nonroot import as_nobody, package, python_of_nobody
 
 __all__ = ["package"]
 
@@ -64,17 +63,8 @@ def test_a_user_who_is_not_root_has_a_lab_with_a_fabric_too(
         )
     )
     plans.chmod(0o644)
-    found = subprocess.run(
-        [*AS_NOBODY, *EXEC, python, "-S", "-c", SESSION, base, str(plans)],
-        cwd="/",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(package)},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
-    tasks, before, changed, after = map(json.loads, found.stdout.splitlines())
+    said = as_nobody(package, python, SESSION, base, str(plans))
+    tasks, before, changed, after = map(json.loads, said.splitlines())
     assert tasks == [f"n{n} nic{i} 10.78.{i}.{10 + n}" for n in range(4) for i in range(2)]
     assert (before.count("200Mbit"), before[-1]) == (4, "1")
     assert changed == {"ok": True}

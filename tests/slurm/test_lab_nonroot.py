@@ -67,19 +67,10 @@ def python_of_nobody() -> str:
     raise AssertionError
 
 
-@pytest.mark.parametrize("kind", ["namespaces", "flat"])
-def test_a_user_who_is_not_root_has_a_lab_too(
-    can_hold_labs: None, can_hold_flat_labs: None, package: Path, kind: str
-) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("we are not root: every other test here shows it")
-    python = python_of_nobody()
-    base = f"/tmp/cl-nobody-{os.getpid()}"
+def as_nobody(package: Path, python: str, script: str, *words: str) -> str:
+    """What ``script`` prints, run by a user who is not root and owns nothing here."""
     found = subprocess.run(
-        [
-            *(*AS_NOBODY, *EXEC, python, "-S", "-c", SESSION),
-            *(base, str(package / "pmix_client.py"), python, kind),
-        ],
+        [*AS_NOBODY, *EXEC, python, "-S", "-c", script, *words],
         cwd="/",
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(package)},
         capture_output=True,
@@ -88,7 +79,19 @@ def test_a_user_who_is_not_root_has_a_lab_too(
         check=False,
     )
     assert found.returncode == 0, found.stderr
-    lines = [line for line in found.stdout.splitlines() if line.strip()]
+    return found.stdout
+
+
+@pytest.mark.parametrize("kind", ["namespaces", "flat"])
+def test_a_user_who_is_not_root_has_a_lab_too(
+    can_hold_labs: None, can_hold_flat_labs: None, package: Path, kind: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("we are not root: every other test here shows it")
+    python = python_of_nobody()
+    base = f"/tmp/cl-nobody-{os.getpid()}"
+    said = as_nobody(package, python, SESSION, base, str(package / "pmix_client.py"), python, kind)
+    lines = [line for line in said.splitlines() if line.strip()]
     assert sorted(lines[:4]) == [f"{rank} 0@n0 1@n0 2@n1 3@n1" for rank in range(4)]
     tasks = [re.fullmatch(r"task (\d) (\d) (\d+)", line) for line in lines[4:8]]
     assert all(tasks), lines

@@ -22,6 +22,7 @@ from clusterlab.cost.calibrated.calibration import (
 )
 from clusterlab.cost.calibrated.machine import Machine
 from clusterlab.cost.calibrated.parameters import NAMES, unit_of
+from clusterlab.cost.calibration import calibration_text
 from clusterlab.cost.effects.constants import CHIPS, NETWORKS
 from clusterlab.formats.fields import at, mapping, number, sequence, short, text
 from clusterlab.formats.strict_yaml import Document, Path, read_yaml
@@ -63,16 +64,7 @@ def _plain(value: Any) -> Any:
 
 def load_system_calibration(path: File) -> SystemCalibration:
     """The calibration in ``path``. Raises UsageError naming file, line and field."""
-    try:
-        content = path.read_text("utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", where=str(path),
-            expected="a file that clusterlab calibrate wrote",
-        ) from None  # fmt: skip
-    except UnicodeDecodeError:
-        raise UsageError("not text", where=str(path), expected="a calibration (YAML)") from None
-    return from_yaml(content, file=str(path))
+    return from_yaml(calibration_text(path), file=str(path))
 
 
 def from_yaml(content: str, *, file: str) -> SystemCalibration:
