@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from clusterlab.topology.fabric import Fabric
-from clusterlab.topology.routing.network import Network, has_network, network_of
+from clusterlab.topology.network_groups import network_of
+from clusterlab.topology.routing.network import has_network
 
 
 def host_orders(
@@ -40,46 +41,20 @@ def _orders(
 
 
 def neighbourhoods(fabric: Fabric, hosts: Sequence[str]) -> list[list[list[str]]]:
-    """``hosts`` by pod (leaves that spines join without a core) and in it by leaf, orders kept. Hosts on no
-    switch are a leaf of their own.
+    """``hosts`` by pod (what spines join) and in it by leaves they share, orders kept. Hosts on no switch are
+    a pod of their own.
     """
-    network = network_of(fabric)
-    leaf_of = _leaf_of(network)
-    pod_of = _pod_of(network)
-    pods: dict[object, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
+    tree = network_of(fabric)
+    units = tree.tiers[0] if tree.tiers else ()
+    unit_of = {host: i for i, unit in enumerate(units) for host in unit.hosts}
+    pods = tree.tiers[1] if len(tree.tiers) > 1 else ()
+    pod_of = {unit: i for i, pod in enumerate(pods) for unit in pod.below}
+    found: dict[object, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
     for host in hosts:
-        leaves = tuple(
-            sorted(
-                {leaf for nic in fabric.on_host(host, "nic") for leaf in leaf_of.get(nic.name, ())}
-            )
-        )
-        pods[pod_of[leaves[0]] if leaves else host][leaves or host].append(host)
-    return [list(leaves.values()) for leaves in pods.values()]
-
-
-def _leaf_of(network: Network) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for low, high in zip(network.low.tolist(), network.high.tolist(), strict=True):
-        if low >= network.switches:
-            found[network.nodes[low]].append(high)
-    return found
-
-
-def _pod_of(network: Network) -> list[int]:
-    """Switch → number of its part of the network, cores left out."""
-    import networkx as nx
-
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(network.switches))
-    core = network.tier >= 3
-    for low, high in zip(network.low.tolist(), network.high.tolist(), strict=True):
-        if low < network.switches and not core[high]:
-            graph.add_edge(low, high)
-    pod = [0] * network.switches
-    for number, part in enumerate(nx.connected_components(graph)):
-        for switch in part:
-            pod[switch] = number
-    return pod
+        unit = unit_of.get(host)
+        pod = host if unit is None else pod_of.get(unit, ("alone", unit))
+        found[pod][unit].append(host)
+    return [list(pod.values()) for pod in found.values()]
 
 
 def _in_blocks(pods: Sequence[Sequence[Sequence[str]]], span: int) -> tuple[str, ...]:

@@ -15,12 +15,12 @@ from typing import TypeVar
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.astra_sim import Dimension, Shape
-from clusterlab.topology.exporting.network_groups import (
+from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.network_groups import (
     Network,
     network_of,
     scale_up_domains,
 )
-from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import path_latency_us, route
 

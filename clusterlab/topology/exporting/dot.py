@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from clusterlab.topology.exporting.network_groups import network_of
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.network_groups import network_of
 from clusterlab.topology.parts import SWITCH_KINDS, Device, Link
 
 MOST_DEVICES = 200

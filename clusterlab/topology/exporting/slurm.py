@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from clusterlab.core.errors import UsageError
 from clusterlab.formats.hostlist import compress_hostlist, fold_hosts
-from clusterlab.topology.exporting.network_groups import Network, network_of, scale_up_domains
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host_groups import HostGroup, host_groups
+from clusterlab.topology.network_groups import Network, network_of, scale_up_domains
 
 _GROUP_NAMES = ("su", "spine", "core")
 _SHOWN = 12

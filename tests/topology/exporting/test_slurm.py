@@ -11,11 +11,11 @@ from hypothesis import given
 from clusterlab.core.errors import UsageError
 from clusterlab.topology.design.load import fabric_from_yaml, list_designs, load_fabric
 from clusterlab.topology.design.saving import fabric_to_yaml
-from clusterlab.topology.exporting.network_groups import network_of
 from clusterlab.topology.exporting.slurm import slurm_block, slurm_tree, slurm_yaml
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.importing.imported import Imported
 from clusterlab.topology.importing.slurm_topology import read_slurm_topology
+from clusterlab.topology.network_groups import network_of
 from clusterlab.topology.parts import Device
 from tests.topology.exporting.networks import both, rails, trees
 
