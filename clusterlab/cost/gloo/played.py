@@ -104,7 +104,8 @@ def _paths(
     paths: dict[Pair, Path] = {}
     for src, dst in pairs:
         path = []
-        for crossing in ways[device_of[src], device_of[dst]]:
+        # A rank's message to itself crosses nothing, and has no way.
+        for crossing in ways[device_of[src], device_of[dst]] if src != dst else ():
             link = crossing.link
             if link.link_class in _NETWORK and link.capacity_GBps:
                 if id(link) not in ports:
