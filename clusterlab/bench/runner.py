@@ -160,7 +160,6 @@ def measurement_of(
     """The Measurement from a loop's time per call, every iteration's time, and the data check."""
     summary = summarise(slowest_us)
     return Measurement(
-        timing=options.timing,
         iterations=options.iterations,
         warmup=options.warmup,
         time_us_loop=loop_us,

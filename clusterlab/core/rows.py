@@ -21,7 +21,7 @@ from clusterlab.core.dtypes import Dtype
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import reject_unknown_keys
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class Point:
     ``count`` is nccl-tests' count column (elements). ``op`` is None unless the collective reduces,
     ``root`` None unless it has a root. ``ranks`` are the ranks that take part, in the order that the
     collective counts them (a ``send`` is from the first to the second); None: all ranks of the run.
-    ``world_size`` is how many they are.
+    ``world_size`` is how many they are. ``timing`` is the way it is called: ``eager`` (torch's calls, one
+    after the other), ``graph`` (replays of a CUDA graph), ``direct`` (NCCL's own calls). ``beside`` names
+    what runs at the same time (``compute``, or another collective), ``uneven`` how the parts of an
+    all_to_all_v differ; None where there is nothing to say.
     """
 
     collective: str
@@ -46,6 +49,9 @@ class Point:
     size_bytes: int
     count: int
     padded: bool
+    timing: str = "eager"
+    beside: str | None = None
+    uneven: str | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -63,6 +69,9 @@ def make_point(
     root: int | None = None,
     in_place: bool = False,
     ranks: tuple[int, ...] | None = None,
+    timing: str = "eager",
+    beside: str | None = None,
+    uneven: str | None = None,
 ) -> Point:
     """The point for ``requested_bytes`` of ``name``; op and root are dropped where they mean nothing.
 
@@ -84,6 +93,9 @@ def make_point(
         size_bytes=shape.size_bytes,
         count=shape.count,
         padded=shape.padded,
+        timing=timing,
+        beside=beside,
+        uneven=uneven,
     )
 
 
@@ -98,18 +110,55 @@ class WrongElement:
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """The GPUs' state around a point, over all ranks. None: not known, or no GPUs.
+
+    Lowest SM clock, highest temperature, why any was held back (NVML's throttle reasons, with commas).
+    """
+
+    gpu_clock_mhz: float | None = None
+    gpu_temp_c: float | None = None
+    throttled: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LibrarySaid:
+    """What the library itself said of a point: what it chose, and the time (µs) that it expects.
+
+    ``transport`` are the ways between its ranks (``P2P/CUMEM``, ``NET/IB``), joined by commas; ``gdr`` whether
+    NICs reach GPU memory directly. None: not known.
+    """
+
+    version: str | None = None
+    driver_version: str | None = None
+    algorithm: str | None = None
+    protocol: str | None = None
+    channels: int | None = None
+    time_us: float | None = None
+    transport: str | None = None
+    gdr: bool | None = None
+
+
+UNSAID = LibrarySaid()
+"""Nothing is known of what the library did."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What one point took.
 
     ``time_us_loop``: a loop of ``iterations`` calls without any event or clock inside, divided by
     ``iterations``; the slowest rank's (nccl-tests' figure). ``time_us_p50`` and the other quantiles
-    come from a pass of their own, over iterations, each iteration being its slowest rank's time. Times
-    of a ``ping_pong`` are half its round trip on the rank that begins it. ``cv`` is standard deviation
-    over mean of the same samples. ``wrong`` counts wrong elements over all ranks; None when the check
-    was off.
+    come from a pass of their own, over ``samples`` iterations, each iteration being its slowest rank's time.
+    Times of a ``ping_pong`` are half its round trip on the rank that begins it. ``cv`` is standard deviation
+    over mean of the same samples. ``p50_low_us`` to ``p50_high_us`` hold the median with 95 %. ``outliers``
+    are kept in all of these, and counted. ``rank_skew_us`` is the median of an iteration's slowest rank less
+    its fastest, ``arrival_skew_us`` of the last rank's call less the first's, by one clock. ``stopped_by``:
+    ``count`` (as many as asked for), ``confident`` or ``budget``. ``calls_per_graph`` are captured together;
+    ``aggregated`` calls are one group; with ``blocking`` the host waits after each. ``wrong`` counts wrong
+    elements over all ranks; None when the check was off.
     """
 
-    timing: str
     iterations: int
     warmup: int
     time_us_loop: float
@@ -120,6 +169,18 @@ class Measurement:
     cv: float
     wrong: int | None
     first_wrong: WrongElement | None = None
+    time_us_p99: float | None = None
+    p50_low_us: float | None = None
+    p50_high_us: float | None = None
+    samples: int | None = None
+    outliers: int | None = None
+    rank_skew_us: float | None = None
+    arrival_skew_us: float | None = None
+    stopped_by: str = "count"
+    calls_per_graph: int | None = None
+    aggregated: int = 1
+    blocking: bool = False
+    conditions: Conditions = Conditions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +220,10 @@ class Row:
     size_bytes: int
     count: int
     padded: bool
-    backend: str
     timing: str
+    beside: str | None
+    uneven: str | None
+    backend: str
     iterations: int
     warmup: int
     time_us_loop: float
@@ -168,7 +231,21 @@ class Row:
     time_us_min: float
     time_us_max: float
     time_us_p95: float
+    time_us_p99: float | None
     cv: float
+    p50_low_us: float | None
+    p50_high_us: float | None
+    samples: int | None
+    outliers: int | None
+    rank_skew_us: float | None
+    arrival_skew_us: float | None
+    stopped_by: str
+    calls_per_graph: int | None
+    aggregated: int
+    blocking: bool
+    gpu_clock_mhz: float | None
+    gpu_temp_c: float | None
+    throttled: str | None
     algbw_GBps: float
     busbw_GBps: float
     wrong: int | None
@@ -188,6 +265,14 @@ class Row:
     protocol: str | None
     bottleneck: str | None
     provenance: str | None
+    library_version: str | None
+    driver_version: str | None
+    library_algorithm: str | None
+    library_protocol: str | None
+    library_channels: int | None
+    library_time_us: float | None
+    transport: str | None
+    gdr: bool | None
     attempt: int
     time_utc: str  # when the point was finished, ISO 8601
 
@@ -205,6 +290,7 @@ def make_row(
     backend: str,
     attempt: int,
     time_utc: str,
+    said: LibrarySaid = UNSAID,
 ) -> Row:
     """Join one point's prediction and measurement."""
     factor = busbw_factor(point.collective, point.world_size)
@@ -216,7 +302,6 @@ def make_row(
     return Row(
         **dataclasses.asdict(point),
         backend=backend,
-        timing=measured.timing,
         iterations=measured.iterations,
         warmup=measured.warmup,
         time_us_loop=measured.time_us_loop,
@@ -224,7 +309,21 @@ def make_row(
         time_us_min=measured.time_us_min,
         time_us_max=measured.time_us_max,
         time_us_p95=measured.time_us_p95,
+        time_us_p99=measured.time_us_p99,
         cv=measured.cv,
+        p50_low_us=measured.p50_low_us,
+        p50_high_us=measured.p50_high_us,
+        samples=measured.samples,
+        outliers=measured.outliers,
+        rank_skew_us=measured.rank_skew_us,
+        arrival_skew_us=measured.arrival_skew_us,
+        stopped_by=measured.stopped_by,
+        calls_per_graph=measured.calls_per_graph,
+        aggregated=measured.aggregated,
+        blocking=measured.blocking,
+        gpu_clock_mhz=measured.conditions.gpu_clock_mhz,
+        gpu_temp_c=measured.conditions.gpu_temp_c,
+        throttled=measured.conditions.throttled,
         algbw_GBps=algbw,
         busbw_GBps=algbw * factor,
         wrong=measured.wrong,
@@ -250,6 +349,14 @@ def make_row(
         protocol=p.protocol if p else None,
         bottleneck=p.bottleneck if p else None,
         provenance=p.provenance if p else None,
+        library_version=said.version,
+        driver_version=said.driver_version,
+        library_algorithm=said.algorithm,
+        library_protocol=said.protocol,
+        library_channels=said.channels,
+        library_time_us=said.time_us,
+        transport=said.transport,
+        gdr=said.gdr,
         attempt=attempt,
         time_utc=time_utc,
     )
@@ -260,16 +367,40 @@ def row_to_json(row: Row) -> dict[str, Any]:
     return dataclasses.asdict(row)
 
 
-def row_from_json(data: Any, *, where: str) -> Row:
-    """The row that ``row_to_json`` wrote. Raises UsageError naming ``where`` on anything else."""
+def row_from_json(data: Any, *, where: str, schema_version: int = SCHEMA_VERSION) -> Row:
+    """The row that ``row_to_json`` wrote. Raises UsageError naming ``where`` on anything else.
+
+    Of an older ``schema_version``, what that did not have is as it was then, or None.
+    """
     if not isinstance(data, dict):
         raise UsageError(f"not a mapping: {str(data)[:60]}", where=where)
     fields = Row.__dataclass_fields__
     reject_unknown_keys(data, fields, where=where)
+    if schema_version < 2:
+        data = {**_ROW_OF_1, **data}
     missing = [f for f in fields if f not in data]
     if missing:
         raise UsageError(f"lacks {', '.join(missing)}", where=where)
     return Row(**{**data, "ranks": ranks_from_json(data["ranks"], where=where)})
+
+
+POINT_OF_1: dict[str, Any] = {"timing": "eager", "beside": None, "uneven": None}
+"""What a point of schema 1 does not say."""
+
+_ROW_OF_1: dict[str, Any] = {
+    **POINT_OF_1,
+    **dict.fromkeys(
+        (
+            *("time_us_p99", "p50_low_us", "p50_high_us", "samples", "outliers", "rank_skew_us"),
+            *("arrival_skew_us", "calls_per_graph", "gpu_clock_mhz", "gpu_temp_c", "throttled"),
+            *("library_version", "driver_version", "library_algorithm", "library_protocol"),
+            *("library_channels", "library_time_us", "transport", "gdr"),
+        )
+    ),
+    "stopped_by": "count",
+    "aggregated": 1,
+    "blocking": False,
+}
 
 
 def ranks_from_json(data: Any, *, where: str) -> tuple[int, ...] | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import SCHEMA_VERSION, Point, ranks_from_json
+from clusterlab.core.rows import POINT_OF_1, SCHEMA_VERSION, Point, ranks_from_json
 from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
@@ -107,9 +107,13 @@ def _parse(member: bytes, *, where: str) -> PointSamples:
         raise UsageError("not JSON", where=where) from None
     if not isinstance(data, dict):
         raise UsageError("not a mapping", where=where)
-    check_schema(data.get("schema_version"), SCHEMA_VERSION, where=where)
+    version: Any = data.get("schema_version")
+    check_schema(version, SCHEMA_VERSION, where=where)
     fields = checked(data, PointSamples, where=where)
-    point = checked(fields["point"], Point, where=f"{where}: point")
+    given = fields["point"]
+    if version < 2 and isinstance(given, dict):
+        given = {**POINT_OF_1, **given}
+    point = checked(given, Point, where=f"{where}: point")
     ranks = ranks_from_json(point["ranks"], where=f"{where}: point")
     times_us = tuple(
         check_value(f"times_us[{i}]", t, (float,), where=where)

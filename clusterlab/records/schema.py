@@ -49,10 +49,11 @@ def row_from_data(data: Any, *, where: str) -> Row:
         raise UsageError(f"not a mapping: {str(data)[:60]}", where=where)
     if "schema_version" not in data:
         raise UsageError("lacks schema_version", where=where)
-    check_schema(data["schema_version"], SCHEMA_VERSION, where=where)
+    version = data["schema_version"]
+    check_schema(version, SCHEMA_VERSION, where=where)
     fields = {name: value for name, value in data.items() if name != "schema_version"}
     decoded = {name: _decode(name, value, where) for name, value in fields.items()}
-    return row_from_json(decoded, where=where)
+    return row_from_json(decoded, where=where, schema_version=version)
 
 
 def _decode(name: str, value: Any, where: str) -> Any:

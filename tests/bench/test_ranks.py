@@ -147,7 +147,7 @@ def test_times_and_samples_belong_together(tmp_path):
     points = [make_point("all_reduce", 4096, F32, 2)]
     done = sweep(2, points, tmp_path, options=_with(iterations=7, warmup=2))
     (_, measured, slowest_us) = done.measured[0]
-    assert (measured.iterations, measured.warmup, measured.timing) == (7, 2, "eager")
+    assert (measured.iterations, measured.warmup) == (7, 2)
     assert len(slowest_us) == 7
     assert measured.time_us_min == min(slowest_us)
     assert measured.time_us_max == max(slowest_us)

@@ -22,7 +22,7 @@ from clusterlab.core.rows import (
 
 
 def a_row(name: str = "all_reduce", size: int = 1 << 20, n: int = 8, **changes: object) -> Row:
-    measured = Measurement("eager", 20, 5, 1000.0, 990.0, 900.0, 1500.0, 1400.0, 0.1, 0)
+    measured = Measurement(20, 5, 1000.0, 990.0, 900.0, 1500.0, 1400.0, 0.1, 0)
     predicted = Predicted(800.0, 400.0, "ring", None, "cpu", 700.0, 900.0, "host")
     return make_row(
         make_point(name, size, dtype("float32"), n),
@@ -48,6 +48,22 @@ def test_a_row_survives_json() -> None:
     assert row.point == make_point("all_reduce", 1 << 20, dtype("float32"), 8)
 
 
+NEW_IN_2 = (
+    *("beside", "uneven", "time_us_p99", "p50_low_us", "p50_high_us", "samples", "outliers"),
+    *("rank_skew_us", "arrival_skew_us", "stopped_by", "calls_per_graph", "aggregated", "blocking"),
+    *("gpu_clock_mhz", "gpu_temp_c", "throttled", "library_version", "driver_version"),
+    *("library_algorithm", "library_protocol", "library_channels", "library_time_us"),
+    *("transport", "gdr"),
+)
+
+
+def test_a_row_of_the_first_schema_is_read() -> None:
+    old = {k: v for k, v in row_to_json(a_row()).items() if k not in NEW_IN_2}
+    assert row_from_json(old, where="x", schema_version=1) == a_row()
+    with pytest.raises(UsageError, match=r"lacks .*time_us_p99"):
+        row_from_json(old, where="x")
+
+
 def test_without_a_prediction_nothing_is_invented() -> None:
     row = a_row(predicted=None)
     assert row.ratio is row.predicted_busbw_GBps is row.bound_busbw_GBps is None
@@ -60,9 +76,7 @@ def test_a_prediction_of_no_time_has_no_bandwidth() -> None:
 
 
 def test_the_first_wrong_element_is_kept() -> None:
-    wrong = Measurement(
-        "eager", 20, 5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 3, WrongElement(5, 17, 36.0, 35.0)
-    )
+    wrong = Measurement(20, 5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 3, WrongElement(5, 17, 36.0, 35.0))
     row = a_row(measured=wrong)
     assert (row.wrong, row.wrong_rank, row.wrong_index) == (3, 5, 17)
     assert (row.wrong_expected, row.wrong_got) == (36.0, 35.0)

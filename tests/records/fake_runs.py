@@ -71,7 +71,6 @@ def fake_row(
     time_us = model_us * slow * max(0.2, rng.gauss(1.0, noise))
     spread = 1.0 + abs(rng.gauss(0.0, 0.2))
     measured = Measurement(
-        timing="host_clock",
         iterations=20,
         warmup=5,
         time_us_loop=time_us,

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import StorageError, UsageError
+from clusterlab.core.rows import POINT_OF_1, SCHEMA_VERSION
 from clusterlab.records.samples import SamplesWriter, read_samples, samples_path
 from tests.records.fake_runs import points
 
@@ -45,6 +46,17 @@ def test_any_gzip_tool_reads_the_file(tmp_path: Path) -> None:
     assert [json.loads(line)["point"]["size_bytes"] for line in lines] == [
         p.size_bytes for p in POINTS
     ]
+
+
+def test_samples_of_the_first_schema_are_read(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    old = []
+    for line in gzip.decompress(path.read_bytes()).splitlines():
+        data = {**json.loads(line), "schema_version": 1}
+        data["point"] = {k: v for k, v in data["point"].items() if k not in POINT_OF_1}
+        old.append(gzip.compress(json.dumps(data).encode()))
+    path.write_bytes(b"".join(old))
+    assert [p.point for p in read_samples(path).points] == list(POINTS)
 
 
 @given(data=st.data())
@@ -95,7 +107,7 @@ def test_a_file_larger_than_one_read_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"schema_version": 2}, "newer clusterlab"),
+        ({"schema_version": SCHEMA_VERSION + 1}, "newer clusterlab"),
         ({"schema_version": 1, "time_us": []}, "unknown key 'time_us'.*did you mean 'times_us'"),
         ({"schema_version": 1, "rank": 0}, "lacks point"),
         ([1], "not a mapping"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterlab.core.rows import Row
+from clusterlab.core.rows import SCHEMA_VERSION, Row
 from clusterlab.records.documents import read_fabric, read_findings, read_placement
 from clusterlab.records.run_dir import open_run
 from clusterlab.records.samples import read_samples, samples_path
@@ -227,7 +227,9 @@ def test_reports_of_what_is_no_run_are_refused(bench: Bench, tmp_path: Path) -> 
     assert bench("all_gather", *QUICK).returncode == 0
     folder = bench.run_dir()
     good = (folder / "run.json").read_text()
-    (folder / "run.json").write_text(good.replace('"schema_version": 1', '"schema_version": 99'))
+    (folder / "run.json").write_text(
+        good.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99')
+    )
     newer = report(folder)
     assert newer.returncode == 2
     assert "newer" in newer.stderr
