@@ -125,8 +125,8 @@ class Conditions:
 class LibrarySaid:
     """What the library itself said of a point: what it chose, and the time (µs) that it expects.
 
-    ``transport`` are the ways between its ranks (``P2P/CUMEM``, ``NET/IB``), joined by commas; ``gdr`` whether
-    NICs reach GPU memory directly. None: not known.
+    ``transport`` are the ways between its ranks (``P2P/CUMEM``, ``NET/IB``), joined by commas; ``gdr``
+    whether NICs reach GPU memory directly. None: not known.
     """
 
     version: str | None = None
