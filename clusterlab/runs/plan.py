@@ -35,7 +35,9 @@ class SweepConfig:
     ``sizes_bytes`` are the sizes asked for, before padding. ``in_place`` lists the places measured, in
     order. ``chosen`` names what was typed rather than meant by ``all``: asking for what the backend
     lacks is then an error, not a point left out. ``pattern`` is one of PATTERNS; the collectives of
-    pairs are those of ``core.pairs.pair_steps``.
+    pairs are those of ``core.pairs.pair_steps``. ``iterations`` None: as many as the median needs to be known
+    ``median_within`` (a share), at most ``budget_s`` of each point; ``warmup`` None: by size. The others are as
+    in BenchOptions. ``calibration`` is a system calibration's file.
     """
 
     collectives: tuple[str, ...]
@@ -44,14 +46,23 @@ class SweepConfig:
     ops: tuple[str, ...]
     root: int
     in_place: tuple[bool, ...]
-    iterations: int
-    warmup: int
+    iterations: int | None
+    warmup: int | None
     check: bool
     backend: str
     deadline_s: float
     fabric: str | None
     chosen: tuple[str, ...]
     pattern: str = ALL_RANKS
+    timings: tuple[str, ...] = ("eager",)
+    graph_launches: int | None = None
+    aggregated: int = 1
+    blocking: bool = False
+    median_within: float = 0.02
+    budget_s: float = 1.0
+    keep_going: bool = False
+    uneven: str | None = None
+    calibration: str | None = None
 
     @property
     def of_pairs(self) -> bool:
@@ -100,8 +111,8 @@ def resolve_config(
     op_text: str,
     root: int,
     place: str,
-    iterations: int,
-    warmup: int,
+    iterations: int | None,
+    warmup: int | None,
     check: bool,
     backend: str,
     deadline_s: float,
@@ -109,9 +120,9 @@ def resolve_config(
 ) -> SweepConfig:
     """A SweepConfig from what was typed (nccl-tests' grammar). Raises UsageError naming the option."""
     for option, value, least in (("-n", iterations, 1), ("-w", warmup, 0), ("-r", root, 0)):
-        if value < least:
+        if value is not None and value < least:
             raise UsageError(f"{value}", where=option, expected=f"at least {least}")
-    if iterations > MAX_ITERATIONS:
+    if iterations is not None and iterations > MAX_ITERATIONS:
         raise UsageError(f"{iterations}", where="-n", expected=f"at most {MAX_ITERATIONS}")
     if not 0 < deadline_s < 1e9:
         raise UsageError(f"{deadline_s:g}", where="--deadline", expected="seconds above 0")
@@ -196,8 +207,16 @@ def _points(
 ) -> list[Point]:
     return [
         make_point(
-            name, size, DTYPES[element], world_size, op=op, root=config.root, in_place=in_place
+            name,
+            size,
+            DTYPES[element],
+            world_size,
+            op=op,
+            root=config.root,
+            in_place=in_place,
+            timing=timing,
         )
+        for timing in config.timings
         for size in config.sizes_bytes
         for in_place in config.in_place
     ]

@@ -40,6 +40,12 @@ def bench_options(config: SweepConfig, corrupt: tuple[int, int] | None) -> Bench
         warmup=config.warmup,
         check=config.check,
         deadline_s=config.deadline_s,
+        median_within=config.median_within,
+        budget_s=config.budget_s,
+        aggregated=config.aggregated,
+        blocking=config.blocking,
+        graph_launches=config.graph_launches,
+        keep_going=config.keep_going,
         corrupt=corrupt,
     )
 

@@ -16,7 +16,10 @@ from clusterlab.core.errors import UsageError
         ("warmup", -1),
         ("deadline_s", -1.0),
         ("deadline_s", float("nan")),
-        ("timing", "egar"),
+        ("median_within", 1.0),
+        ("budget_s", 0.0),
+        ("aggregated", 0),
+        ("graph_launches", 0),
     ],
 )
 def test_bad_options_name_the_field_or_the_word(field, value):
