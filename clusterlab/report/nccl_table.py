@@ -3,13 +3,14 @@
 Formats are those of nccl-tests 2.19 (src/util.cu): 13 columns, ``writeBenchmarkLinePreamble`` and
 ``writeBenchmarkLineBody``. After them stand predicted busbw, bound busbw and their ratio to the
 measurement; ``strict`` leaves those out for parsers that count columns (CloudAI drops every line that
-has not exactly 13, SuperBench counts from the right).
+has not exactly 13, SuperBench counts from the right). ``per_iteration`` puts four columns after each half,
+as nccl-tests does with ``-I 1``; the figures are those of the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import DTYPES
@@ -19,6 +20,7 @@ from clusterlab.report.text import plain
 
 _LEFT = "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}"
 _HALF = "  {:>7}  {:>6}  {:>6}  {:>6}"
+_PER_ITERATION = "  {:>7}" * 4
 _MODEL = "  {:>7}  {:>7}  {:>6}"
 
 # nccl-tests prints this one character narrower than a number: kept where columns are not continued.
@@ -27,7 +29,10 @@ _UNCHECKED = "  N/A"
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What nccl-tests prints above its table. ``step`` is a factor or, with ``step_is_bytes``, bytes."""
+    """What nccl-tests prints above its table. ``step`` is a factor or, with ``step_is_bytes``, bytes.
+
+    ``graph``: how many calls a CUDA graph holds, 0 without one. ``aggregated`` calls are one group.
+    """
 
     min_bytes: int
     max_bytes: int
@@ -37,6 +42,15 @@ class TableOptions:
     iterations: int
     check: bool
     graph: int = 0
+    aggregated: int = 1
+    blocking: bool = False
+    per_iteration: bool = False
+
+
+def options_of(options: TableOptions, row: Row) -> TableOptions:
+    """``options`` as they were for ``row``: one run may hold calls of several kinds."""
+    graph = (row.calls_per_graph or 1) if row.timing == "graph" else 0
+    return replace(options, graph=graph, aggregated=row.aggregated, blocking=row.blocking)
 
 
 def format_number(value: float, width: int) -> str:
@@ -71,11 +85,15 @@ def preamble(
         f"# {plain(versions)}",
         f"# Collective test starting: {COLLECTIVES[collective].nccl_tests}_perf",
         f"# nThread 1 nGpus 1 minBytes {options.min_bytes} maxBytes {options.max_bytes} step: {step} "
-        f"warmup iters: {options.warmup} iters: {options.iterations} agg iters: 1 "
+        f"warmup iters: {options.warmup} iters: {options.iterations} "
+        f"agg iters: {options.aggregated} "
         f"validation: {int(options.check)} graph: {options.graph} unalign: 0",
-        "#",
-        "# Using devices",
     ]
+    if options.blocking:
+        lines.append("# Blocking Enabled: wait after each inner iteration (-m), no barrier ")
+    if options.per_iteration:
+        lines.append("# Per-Iteration Report: a pass of its own; i_* uses max over ranks ")
+    lines += ["#", "# Using devices"]
     for r in placement.ranks:
         pid = pids[r.rank] if r.rank < len(pids) else 0
         lines.append(
@@ -85,27 +103,38 @@ def preamble(
     return lines
 
 
-def header_lines(*, strict: bool) -> list[str]:
+_PLACES = "           out-of-place                       in-place          "
+_PLACES_PER_ITERATION = f"{'':14}out-of-place (+ per-iteration){'':32}in-place (+ per-iteration)"
+
+
+def header_lines(*, strict: bool, per_iteration: bool = False) -> list[str]:
     """The column titles."""
-    left = _LEFT.format("", "", "", "", "")
+    titles = _HALF.format("time", "algbw", "busbw", "#wrong")
+    units = _HALF.format("(us)", "(GB/s)", "(GB/s)", "")
+    if per_iteration:
+        titles += _PER_ITERATION.format("i_min", "i_max", "i_p99", "i_cv%")
+        units += _PER_ITERATION.format("(us)", "(us)", "(us)", "(%)")
+    places = _PLACES_PER_ITERATION if per_iteration else _PLACES
     lines = [
         "#",
-        f"{left}           out-of-place                       in-place          ",
-        _LEFT.format("size", "count", "type", "redop", "root")
-        + _HALF.format("time", "algbw", "busbw", "#wrong") * 2,
-        _LEFT.format("(B)", "(elements)", "", "", "")
-        + _HALF.format("(us)", "(GB/s)", "(GB/s)", "") * 2,
+        _LEFT.format("", "", "", "", "") + places,
+        _LEFT.format("size", "count", "type", "redop", "root") + titles * 2,
+        _LEFT.format("(B)", "(elements)", "", "", "") + units * 2,
     ]
     if strict:
         # nccl-tests ends its two lower title lines with one blank (an empty timestamp column).
         return [*lines[:2], f"{lines[2]} ", f"{lines[3]} "]
+    if per_iteration:
+        lines[1] = lines[1].ljust(len(lines[2]))
     lines[1] += "              model      "
     lines[2] += _MODEL.format("predict", "bound", "ratio")
     lines[3] += _MODEL.format("(GB/s)", "(GB/s)", "")
     return lines
 
 
-def table_line(out_of_place: Row | None, in_place: Row | None, *, strict: bool) -> str:
+def table_line(
+    out_of_place: Row | None, in_place: Row | None, *, strict: bool, per_iteration: bool = False
+) -> str:
     """One line of the table from the two halves of a point; at least one is there.
 
     The model columns are those of the out-of-place half where it was measured, else of the other.
@@ -117,7 +146,10 @@ def table_line(out_of_place: Row | None, in_place: Row | None, *, strict: bool) 
         f"{row.size_bytes:12d}  {row.count:12d}  {DTYPES[row.dtype].nccl_tests:>8}"
         f"  {row.op or 'none':>6}  {root:6d}"
     )
-    line += _half(out_of_place, strict=strict) + _half(in_place, strict=strict)
+    for half in (out_of_place, in_place):
+        line += _half(half, strict=strict)
+        if per_iteration:
+            line += _spread(half)
     return line if strict else line + _model(row)
 
 
@@ -136,107 +168,18 @@ def _half(row: Row | None, *, strict: bool) -> str:
     return f"  {time}  {algbw}  {busbw}  {wrong}"
 
 
+def _spread(row: Row | None) -> str:
+    """Least, most, p99 and cv of the single iterations; ``nan`` where not known."""
+    if row is None:
+        return _PER_ITERATION.format(*["nan"] * 4)
+    figures = (row.time_us_min, row.time_us_max, row.time_us_p99, 100 * row.cv)
+    return _PER_ITERATION.format(*("nan" if f is None else format_number(f, 7) for f in figures))
+
+
 def _model(row: Row) -> str:
     def cell(value: float | None, width: int) -> str:
         return "-" if value is None else format_number(value, width)
 
     return _MODEL.format(
         cell(row.predicted_busbw_GBps, 7), cell(row.bound_busbw_GBps, 7), cell(row.ratio, 6)
-    )
-
-
-class TableWriter:
-    """Prints rows as they arrive; a line once both halves of its point are there.
-
-    Every collective gets a table of its own, as its own nccl-tests program would. ``places`` says which
-    halves will be measured (False: out of place, True: in place): with one only, lines do not wait.
-    """
-
-    def __init__(
-        self,
-        write_line: Callable[[str], None],
-        *,
-        strict: bool = False,
-        places: Sequence[bool] = (False, True),
-        preamble: Callable[[str], list[str]] | None = None,
-    ) -> None:
-        """``write_line`` takes one line without its newline; ``preamble`` gives the lines above the
-        table of a collective.
-        """
-        self._write_line = write_line
-        self._strict = strict
-        self._places = frozenset(places)
-        self._preamble = preamble
-        self._collective: str | None = None
-        self._waiting: dict[tuple[object, ...], Row] = {}
-        self._wrong = 0
-        self._unchecked = 0
-        self._busbw: list[float] = []
-
-    def add(self, row: Row) -> None:
-        """Take one finished row."""
-        if row.collective != self._collective:
-            self.finish()
-            self._start(row.collective)
-        self._busbw.append(row.busbw_GBps)
-        self._wrong += row.wrong or 0
-        self._unchecked += row.wrong is None
-        if len(self._places) < 2:
-            self._print(row, None)
-            return
-        key = _point_without_place(row)
-        other = self._waiting.pop(key, None)
-        if other is not None and other.in_place != row.in_place:
-            self._print(other, row)
-            return
-        if other is not None:  # the same half again: both are shown, neither is lost
-            self._print(other, None)
-        self._waiting[key] = row
-
-    def finish(self) -> None:
-        """Print what still waits for its other half, and the footer. Without rows: nothing."""
-        if self._collective is None:
-            return
-        for row in self._waiting.values():
-            self._print(row, None)
-        for line in self._footer():
-            self._write_line(line)
-        self._collective = None
-        self._waiting = {}
-        self._wrong = self._unchecked = 0
-        self._busbw = []
-
-    def _start(self, collective: str) -> None:
-        self._collective = collective
-        above = self._preamble(collective) if self._preamble else []
-        for line in (*above, *header_lines(strict=self._strict)):
-            self._write_line(line)
-
-    def _print(self, one: Row, other: Row | None) -> None:
-        halves = {row.in_place: row for row in (one, other) if row is not None}
-        self._write_line(table_line(halves.get(False), halves.get(True), strict=self._strict))
-
-    def _footer(self) -> list[str]:
-        average = sum(self._busbw) / max(1, len(self._busbw))
-        # nccl-tests says OK also when nothing was checked; the line before says what that is worth.
-        unchecked = [f"# Data not checked     : {self._unchecked} measurements"]
-        return [
-            *(unchecked if self._unchecked else []),
-            f"# Out of bounds values : {self._wrong} {'FAILED' if self._wrong else 'OK'}",
-            f"# Avg bus bandwidth    : {average:g} ",
-            "#",
-            f"# Collective test concluded: {COLLECTIVES[self._collective or ''].nccl_tests}_perf",
-            "#",
-        ]
-
-
-def _point_without_place(row: Row) -> tuple[object, ...]:
-    return (
-        row.backend,
-        row.dtype,
-        row.op,
-        row.root,
-        row.world_size,
-        row.requested_bytes,
-        row.size_bytes,
     )

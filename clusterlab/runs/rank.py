@@ -20,7 +20,8 @@ from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
 from clusterlab.records.store import latest_rows
-from clusterlab.report.nccl_table import TableWriter, preamble
+from clusterlab.report.nccl_table import options_of, preamble
+from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.progress import Progress, open_progress
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
@@ -208,9 +209,14 @@ class _Keeper:
         table = TableWriter(
             progress.line,
             strict=output.strict,
+            per_iteration=output.table.per_iteration,
             places=sorted({p.in_place for p in self._points}),
-            preamble=lambda name: preamble(
-                name, output.table, where.placement, versions=output.versions, pids=where.pids
+            preamble=lambda row: preamble(
+                row.collective,
+                options_of(output.table, row),
+                where.placement,
+                versions=output.versions,
+                pids=where.pids,
             ),
         )
         return table.add, table.finish

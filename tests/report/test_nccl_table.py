@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Row
+from clusterlab.formats.nccl_tests import parse_nccl_tests
 from clusterlab.report.nccl_table import (
     TableOptions,
-    TableWriter,
     format_number,
     header_lines,
+    options_of,
     preamble,
     table_line,
 )
+from clusterlab.report.nccl_table_writer import TableWriter
 from tests.records.fake_runs import fake_rows, points, renamed
 from tests.support import shared_dir
 
@@ -178,7 +180,8 @@ def test_the_same_half_twice_loses_neither() -> None:
 def test_every_collective_has_its_own_table_under_nccl_tests_names() -> None:
     rows = fake_rows(points(["all_to_all", "send_recv", "broadcast"], dtypes=["float16"]))
     lines = printed(
-        rows, preamble=lambda c: preamble(c, OPTIONS, local_placement(4, "h"), versions="v")
+        rows,
+        preamble=lambda r: preamble(r.collective, OPTIONS, local_placement(4, "h"), versions="v"),
     )
     starts = [line.split()[-1] for line in lines if "starting" in line]
     assert starts == ["alltoall_perf", "sendrecv_perf", "broadcast_perf"]
@@ -241,3 +244,77 @@ def test_any_number_fits_and_reads_back(value: float, width: int) -> None:
     assert len(text) == width
     # One digit of mantissa at worst; below 0.005 nccl-tests prints 0.00.
     assert float(text) == pytest.approx(value, rel=0.5 if value > 1e5 else 0.01, abs=0.005)
+
+
+def per_iteration_header() -> list[str]:
+    """The formats of nccl-tests 2.19 for -I 1 (src/util.cu, writeResultHeader), filled as it does."""
+    left = "# %10s  %12s  %8s  %6s  %6s"
+    half = "  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s"
+    blank = left % ("", "", "", "", "")
+    titles = ("time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%")
+    units = ("(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)")
+    return [
+        f"{blank}              out-of-place (+ per-iteration)                                "
+        "in-place (+ per-iteration)",
+        left % ("size", "count", "type", "redop", "root") + half % titles * 2 + " ",
+        left % ("(B)", "(elements)", "", "", "") + half % units * 2 + " ",
+    ]
+
+
+def test_per_iteration_columns_are_those_of_nccl_tests() -> None:
+    assert header_lines(strict=True, per_iteration=True)[1:] == per_iteration_header()
+    rows = [
+        renamed(row, time_us_p99=row.time_us_max * 0.99, cv=0.1234)
+        for row in fake_rows(points(["all_reduce"], sizes=[1024]))
+    ]
+    (tokens,) = data_lines(printed(rows, strict=True, per_iteration=True))
+    assert len(tokens) == 21
+    (more,) = data_lines(printed(rows, per_iteration=True))
+    assert more[:21] == tokens and len(more) == 24
+    for row, half in zip(rows, (tokens[5:13], tokens[13:21]), strict=True):
+        figures = [row.time_us_min, row.time_us_max, row.time_us_p99 or 0.0, 12.34]
+        assert [float(t) for t in half[4:]] == pytest.approx(figures, abs=0.06)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_table_with_per_iteration_columns_is_read_back(strict: bool) -> None:
+    rows = fake_rows(points(["all_reduce", "broadcast"]))
+    text = "\n".join(printed(rows, strict=strict, per_iteration=True))
+    found = parse_nccl_tests(text).rows
+    assert len(found) == len(rows) // 2
+    for read, out, in_place in zip(found, rows[::2], rows[1::2], strict=True):
+        assert read.size_bytes == out.size_bytes and read.out_of_place and read.in_place
+        assert read.out_of_place.time_us == pytest.approx(out.time_us_loop, rel=0.01)
+        assert read.in_place.time_us == pytest.approx(in_place.time_us_loop, rel=0.01)
+
+
+def test_what_is_not_known_of_the_iterations_is_no_number() -> None:
+    row = renamed(fake_rows(points(["all_reduce"]))[0], time_us_p99=None)
+    tokens = table_line(row, None, strict=True, per_iteration=True).split()
+    assert tokens[11] == "nan" and tokens[13:] == ["nan"] * 3 + ["N/A"] + ["nan"] * 4
+
+
+@pytest.mark.parametrize("field", ["timing", "beside", "uneven"])
+def test_every_way_of_calling_has_a_table_of_its_own(field: str) -> None:
+    """Two rows of one size that were called in two ways never share a line."""
+    plain = fake_rows(points(["all_reduce"], sizes=[1024, 4096]))
+    other = [renamed(row, **{field: "other"}) for row in plain]
+    lines = printed([*plain, *other], strict=True)
+    assert sum("size" in line for line in lines) == 2
+    assert len(data_lines(lines)) == 4
+    assert any("other" in line for line in lines if line.startswith("# Calls"))
+
+
+def test_options_above_a_table_are_those_of_its_rows() -> None:
+    row = renamed(
+        fake_rows(points(["all_reduce"]))[0],
+        timing="graph",
+        calls_per_graph=20,
+        aggregated=4,
+        blocking=True,
+    )
+    options = options_of(OPTIONS, row)
+    lines = preamble("all_reduce", options, local_placement(2, "h"), versions="v")
+    assert "agg iters: 4 " in lines[2] and "graph: 20 " in lines[2]
+    assert any("Blocking Enabled" in line for line in lines)
+    assert options_of(OPTIONS, renamed(row, timing="eager")).graph == 0
