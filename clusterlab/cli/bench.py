@@ -44,12 +44,51 @@ def request(
         str | None, typer.Option("-i", "--stepbytes", help="Or add this to each size.")
     ] = None,
     iterations: Annotated[
-        int, typer.Option("-n", "--iters", help="Timed iterations per point.")
-    ] = 20,
+        str,
+        typer.Option(
+            "-n",
+            "--iters",
+            help="Timed iterations per point; auto: until the median is known to --within.",
+        ),
+    ] = "20",
     warmup: Annotated[
+        str,
+        typer.Option(
+            "-w",
+            "--warmup_iters",
+            "--warmup-iters",
+            help="Untimed iterations first; auto: by size.",
+        ),
+    ] = "5",
+    within: Annotated[
+        float,
+        typer.Option(
+            "--within", help="With -n auto: how well the median is to be known (0.02: 2 %)."
+        ),
+    ] = 0.02,
+    budget_s: Annotated[
+        float, typer.Option("--budget", help="With -n auto: at most these seconds for a point.")
+    ] = 1.0,
+    timing: Annotated[
+        str | None,
+        typer.Option(
+            "--timing",
+            help="eager (torch's calls, what training feels), graph (CUDA graph, what the fabric does), "
+            "direct (NCCL's own calls, as nccl-tests), several with commas, or all.",
+        ),
+    ] = None,
+    graph_launches: Annotated[
         int,
-        typer.Option("-w", "--warmup_iters", "--warmup-iters", help="Untimed iterations first."),
-    ] = 5,
+        typer.Option(
+            "-G", "--cudagraph", help="Replay a CUDA graph of the iterations this often (0: none)."
+        ),
+    ] = 0,
+    aggregated: Annotated[
+        int, typer.Option("-m", "--agg_iters", "--agg-iters", help="Calls grouped in one.")
+    ] = 1,
+    blocking: Annotated[
+        int, typer.Option("-z", "--blocking", min=0, max=1, help="Wait after each call (1).")
+    ] = 0,
     check: Annotated[
         int, typer.Option("-c", "--check", min=0, max=1, help="Check the data (1) or not (0).")
     ] = 1,
@@ -89,7 +128,12 @@ def request(
     ] = None,
     deadline_s: Annotated[
         float,
-        typer.Option("--deadline", "-T", help="Seconds one point may take before the job ends."),
+        typer.Option(
+            "--deadline",
+            "-T",
+            "--timeout",
+            help="Seconds one point may take before the job ends and says who did not arrive.",
+        ),
     ] = 300.0,
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the run (default: the collective).")
@@ -113,6 +157,29 @@ def request(
         bool,
         typer.Option("--one-by-one", help="Of pairs: one at a time, not disjoint ones at once."),
     ] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on after wrong data instead of ending there.")
+    ] = False,
+    per_iteration: Annotated[
+        int,
+        typer.Option(
+            "-I",
+            "--per_iter_timing",
+            min=0,
+            max=1,
+            help="Columns for the iterations' min, max, p99 and cv (1).",
+        ),
+    ] = 0,
+    output_file: Annotated[
+        str | None,
+        typer.Option("-J", "--output_file", help="Write nccl-tests' JSON to this file as well."),
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            "--calibration", help="Predict with this system's calibration (`clusterlab calibrate`)."
+        ),
+    ] = None,
 ) -> BenchRequest:
     """What was typed; these options are ``clusterlab submit``'s too."""
     return BenchRequest(
@@ -137,6 +204,16 @@ def request(
         strict_table=strict_table,
         corrupt=corrupt,
         one_by_one=one_by_one,
+        timing=timing,
+        graph_launches=graph_launches,
+        aggregated=aggregated,
+        blocking=bool(blocking),
+        median_within=within,
+        budget_s=budget_s,
+        keep_going=keep_going,
+        per_iteration=bool(per_iteration),
+        output_file=output_file,
+        calibration=calibration,
     )
 
 

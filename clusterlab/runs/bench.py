@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from clusterlab.bench.options import TIMING_MODES
 from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import unknown
 from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.pairs import resolve_pairs, wants_pairs
-from clusterlab.runs.plan import SweepConfig, resolve_config
+from clusterlab.runs.plan import SweepConfig, count_or_auto, resolve_config
 from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
 
@@ -45,8 +49,23 @@ def resolve(request: BenchRequest) -> SweepConfig:
         from clusterlab.launch.gpus import visible_gpus
 
         backend = "nccl" if visible_gpus() else "gloo"
-    if wants_pairs(request):
-        return resolve_pairs(request, backend)
+    config = resolve_pairs(request, backend) if wants_pairs(request) else _of_all(request, backend)
+    return replace(
+        config,
+        timings=timings(request.timing, request.graph_launches, backend),
+        graph_launches=request.graph_launches or None,
+        aggregated=request.aggregated,
+        blocking=request.blocking,
+        median_within=request.median_within,
+        budget_s=request.budget_s,
+        keep_going=request.keep_going,
+        uneven=request.uneven,
+        calibration=request.calibration,
+    )
+
+
+def _of_all(request: BenchRequest, backend: str) -> SweepConfig:
+    """A sweep of all ranks, or of groups of them."""
     if request.one_by_one:
         raise UsageError("is for pairs of ranks", where="--one-by-one", expected="bench pairs")
     return resolve_config(
@@ -59,13 +78,38 @@ def resolve(request: BenchRequest) -> SweepConfig:
         op_text=request.op_text,
         root=request.root,
         place=request.place,
-        iterations=request.iterations,
-        warmup=request.warmup,
+        iterations=count_or_auto(request.iterations, "-n"),
+        warmup=count_or_auto(request.warmup, "-w"),
         check=request.check,
         backend=backend,
         deadline_s=request.deadline_s,
         fabric=request.fabric,
     )
+
+
+def timings(text: str | None, graph_launches: int, backend: str) -> tuple[str, ...]:
+    """The timing modes that were typed, in order; without a word, graph where -G asks for it, else eager.
+
+    Raises UsageError for an unknown mode, and for one that the backend does not have.
+    """
+    if graph_launches < 0:
+        raise UsageError(f"{graph_launches}", where="-G", expected="0 (no graph) or more")
+    has = TIMING_MODES if backend == "nccl" else TIMING_MODES[:1]
+    if text is None:
+        text = "graph" if graph_launches else "eager"
+    words = [word.strip().lower() for word in text.split(",")]
+    if words == ["all"]:
+        return has
+    for word in words:
+        if word not in TIMING_MODES:
+            raise unknown("--timing", word, TIMING_MODES)
+        if word not in has:
+            raise UsageError(
+                f"{word}: {backend} has no CUDA graphs and no calls of NCCL's own",
+                where="-G" if graph_launches else "--timing",
+                expected=f"{', '.join(has)}, or --backend nccl on GPUs",
+            )
+    return tuple(dict.fromkeys(words))
 
 
 def parse_corrupt(text: str | None) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.plan import PAIRS, PAIRS_ONE_BY_ONE, SweepConfig, resolve_config
+from clusterlab.runs.plan import PAIRS, PAIRS_ONE_BY_ONE, SweepConfig, count_or_auto, resolve_config
 from clusterlab.runs.request import BenchRequest
 
 COLLECTIVES = ("ping_pong", "send", "send_recv")
@@ -38,8 +38,8 @@ def resolve_pairs(request: BenchRequest, backend: str) -> SweepConfig:
         op_text="sum",
         root=0,
         place="out",
-        iterations=request.iterations,
-        warmup=request.warmup,
+        iterations=count_or_auto(request.iterations, "-n"),
+        warmup=count_or_auto(request.warmup, "-w"),
         check=request.check,
         backend=backend,
         deadline_s=request.deadline_s,

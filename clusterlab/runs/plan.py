@@ -36,8 +36,8 @@ class SweepConfig:
     order. ``chosen`` names what was typed rather than meant by ``all``: asking for what the backend
     lacks is then an error, not a point left out. ``pattern`` is one of PATTERNS; the collectives of
     pairs are those of ``core.pairs.pair_steps``. ``iterations`` None: as many as the median needs to be known
-    ``median_within`` (a share), at most ``budget_s`` of each point; ``warmup`` None: by size. The others are as
-    in BenchOptions. ``calibration`` is a system calibration's file.
+    ``median_within`` (a share), at most ``budget_s`` of each point; ``warmup`` None: by size. ``calibration``
+    is a system calibration's file. The others are as in BenchOptions.
     """
 
     collectives: tuple[str, ...]
@@ -149,6 +149,16 @@ def resolve_config(
         fabric=fabric,
         chosen=tuple(k for k, text in chosen.items() if text.lower() != "all"),
     )
+
+
+def count_or_auto(text: str, option: str) -> int | None:
+    """A count as typed; None for ``auto``. Raises UsageError naming ``option``."""
+    if text.strip().lower() == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r}", where=option, expected="a whole number, or auto") from None
 
 
 def _sizes(

@@ -22,7 +22,7 @@ from clusterlab.runs.request import BenchRequest
 from tests.conftest import CLI, Bench
 
 TYPED = BenchRequest(
-    collective_text="pairs", begin=None, end=None, factor=None, step=None, iterations=5, warmup=1,
+    collective_text="pairs", begin=None, end=None, factor=None, step=None, iterations="5", warmup="1",
     check=True, op_text="sum", dtype_text="float", root=0, ranks=None, place="both", backend="gloo",
     fabric=None, deadline_s=60.0, name=None, as_json=False, strict_table=False, corrupt=None,
 )  # fmt: skip
@@ -54,7 +54,7 @@ def test_concurrent_or_one_by_one_are_the_same_points() -> None:
     [
         ({"place": "in"}, "--place"),
         ({"strict_table": True}, "--nccl-tests"),
-        ({"iterations": 0}, "-n"),
+        ({"iterations": "0"}, "-n"),
         ({"collective_text": "all_reduce", "one_by_one": True}, "--one-by-one"),
         ({"collective_text": "all_reduce,pairs"}, "unknown collective 'pairs'"),
     ],
