@@ -25,8 +25,12 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What starts ranks, nodes or a browser needs the whole machine; everything else shares it.
+SOLO := ranks or slurm or gpu or browser
+
 test: check system
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile -m "not ($(SOLO))"
+	$(BIN)/pytest -m "$(SOLO)"
 
 jobs: setup
 	$(BIN)/clusterlab jobs render
