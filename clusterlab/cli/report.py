@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterlab.core.errors import ExitCode
 from clusterlab.core.findings import Verdict
 
+if TYPE_CHECKING:
+    from clusterlab.records.run_dir import RunDir
+
 _EXAMPLE = """Examples:
 
   clusterlab report runs/20261129T221218Z-allreduce_sweep-98300c
 
   clusterlab report RUN --json | jq .verdict
+
+  clusterlab report RUN --nccl-tests-json all_reduce.json
 
 Exit codes: 0 rendered, 1 the run holds wrong data, 2 not a run directory. With --check the verdict decides.
 """
@@ -32,6 +37,14 @@ def report(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="The rows as CSV on stdout, no HTML.")
     ] = False,
+    tests_json: Annotated[
+        Path | None,
+        typer.Option(
+            "--nccl-tests-json",
+            metavar="FILE",
+            help="Write the rows as nccl-tests' -J does; one file for each collective and way of calling.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -49,6 +62,8 @@ def report(
 
     opened = open_run(run)
     data = load(opened)
+    if tests_json is not None:
+        _write_tests_json(opened, tests_json)
     if as_json:
         typer.echo(json.dumps(comparison_data(data)))
     elif as_csv:
@@ -64,6 +79,20 @@ def report(
     if check:
         return _code_of(data.comparison.judged.verdict)
     return ExitCode.FINDING if data.comparison.wrong else ExitCode.OK
+
+
+def _write_tests_json(run: RunDir, path: Path) -> None:
+    from clusterlab.core.errors import UsageError
+    from clusterlab.runs.nccl_tests_files import check_target, write_tests_json
+
+    check_target(path)
+    written = write_tests_json(run, path)
+    if not written:
+        raise UsageError(
+            "holds no row of all its ranks", where=str(run.path), expected="a run that measured"
+        )
+    for one in written:
+        typer.echo(f"clusterlab: {one}", err=True)
 
 
 def _code_of(verdict: Verdict) -> ExitCode:

@@ -183,3 +183,24 @@ def _model(row: Row) -> str:
     return _MODEL.format(
         cell(row.predicted_busbw_GBps, 7), cell(row.bound_busbw_GBps, 7), cell(row.ratio, 6)
     )
+
+
+TableKey = tuple[str, str, str | None, str | None]
+
+
+def table_of(row: Row) -> TableKey:
+    """Rows of one table share these: the collective, and the way it is called."""
+    return row.collective, row.timing, row.beside, row.uneven
+
+
+def point_without_place(row: Row) -> tuple[object, ...]:
+    """Rows that share these are the two halves of one line."""
+    return (
+        row.backend,
+        row.dtype,
+        row.op,
+        row.root,
+        row.world_size,
+        row.requested_bytes,
+        row.size_bytes,
+    )

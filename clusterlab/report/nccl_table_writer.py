@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.rows import Row
-from clusterlab.report.nccl_table import header_lines, table_line
+from clusterlab.report.nccl_table import (
+    TableKey,
+    header_lines,
+    point_without_place,
+    table_line,
+    table_of,
+)
 from clusterlab.report.text import plain
 
 
@@ -35,7 +41,7 @@ class TableWriter:
         self._per_iteration = per_iteration
         self._places = frozenset(places)
         self._preamble = preamble
-        self._table: _Table | None = None
+        self._table: TableKey | None = None
         self._waiting: dict[tuple[object, ...], Row] = {}
         self._wrong = 0
         self._unchecked = 0
@@ -43,7 +49,7 @@ class TableWriter:
 
     def add(self, row: Row) -> None:
         """Take one finished row."""
-        if _table_of(row) != self._table:
+        if table_of(row) != self._table:
             self.finish()
             self._start(row)
         self._busbw.append(row.busbw_GBps)
@@ -52,7 +58,7 @@ class TableWriter:
         if len(self._places) < 2:
             self._print(row, None)
             return
-        key = _point_without_place(row)
+        key = point_without_place(row)
         other = self._waiting.pop(key, None)
         if other is not None and other.in_place != row.in_place:
             self._print(other, row)
@@ -75,7 +81,7 @@ class TableWriter:
         self._busbw = []
 
     def _start(self, row: Row) -> None:
-        self._table = _table_of(row)
+        self._table = table_of(row)
         above = self._preamble(row) if self._preamble else []
         # Said where it is not nccl-tests' own way; its own readers pass comments over.
         way = [f"# Calls: {words}"] if (words := _way(row)) else []
@@ -107,29 +113,9 @@ class TableWriter:
         ]
 
 
-_Table = tuple[str, str, str | None, str | None]
-
-
-def _table_of(row: Row) -> _Table:
-    """Rows of one table share these: the collective, and the way it is called."""
-    return row.collective, row.timing, row.beside, row.uneven
-
-
 def _way(row: Row) -> str:
     """How the calls of a table are made, where that is not one plain call after the other."""
     words = [row.timing] if row.timing != "eager" else []
     words += [f"beside {row.beside}"] if row.beside else []
     words += [f"uneven parts: {row.uneven}"] if row.uneven else []
     return plain(", ".join(words))
-
-
-def _point_without_place(row: Row) -> tuple[object, ...]:
-    return (
-        row.backend,
-        row.dtype,
-        row.op,
-        row.root,
-        row.world_size,
-        row.requested_bytes,
-        row.size_bytes,
-    )

@@ -12,10 +12,15 @@ from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.report.data import load
+from clusterlab.runs.nccl_tests_files import write_tests_json
 
 
-def end_run(path: Path, exit_code: int, message: str | None) -> None:
-    """Note the attempt's end in run.json, then ``conclude``. A full disk is said, and stops neither."""
+def end_run(
+    path: Path, exit_code: int, message: str | None, *, tests_json: Path | None = None
+) -> None:
+    """Note the attempt's end in run.json, then ``conclude``; write ``tests_json``, where one is wanted, also
+    for a run that was interrupted. A full disk is said, and stops none of them.
+    """
     run = open_run(path)
     if run.attempt:
         try:
@@ -23,6 +28,16 @@ def end_run(path: Path, exit_code: int, message: str | None) -> None:
         except ClusterlabError as error:
             print(f"clusterlab: {error}", file=sys.stderr)
     conclude(run, message)
+    if tests_json is not None:
+        _write_tests_json(run, tests_json, message)
+
+
+def _write_tests_json(run: RunDir, path: Path, message: str | None) -> None:
+    try:
+        for written in write_tests_json(run, path, message=message):
+            print(f"clusterlab: {written}", file=sys.stderr, flush=True)
+    except ClusterlabError as error:
+        print(f"clusterlab: {error}", file=sys.stderr, flush=True)
 
 
 def conclude(run: RunDir, message: str | None) -> None:

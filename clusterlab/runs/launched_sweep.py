@@ -17,6 +17,7 @@ from clusterlab.launch.join import Arrival
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
+from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of
 from clusterlab.runs.sweep import SweepStart
@@ -31,12 +32,14 @@ def run_launched_sweep(start: SweepStart, arrival: Arrival) -> int:
     """Run the sweep as this one rank; the exit code. Errors name the rank that raises them."""
     identity = arrival.identity
     if identity.rank == 0:
+        if start.tests_json is not None:
+            check_target(start.tests_json)
         for note in arrival.notes:
             print(f"clusterlab: {note}", file=sys.stderr, flush=True)
     try:
         store = arrival.open_store(JOIN_TIMEOUT_S)
         job = job_of(start, _run_path(identity, store, start.open_run))
-        code = _measure(identity, store, job)
+        code = _measure(identity, store, job, start.tests_json)
     except ClusterlabError as error:
         error.where = f"rank {identity.rank} on {identity.host}" + (
             f": {error.where}" if error.where else ""
@@ -53,16 +56,17 @@ def _run_path(identity: RankIdentity, store: Store, run: Callable[[], RunDir]) -
     return Path(store.get(_PATH_KEY).decode())
 
 
-def _measure(identity: RankIdentity, store: Store, job: SweepJob) -> int:
+def _measure(identity: RankIdentity, store: Store, job: SweepJob, tests_json: Path | None) -> int:
     if identity.rank != 0:
         return run_rank(identity, store, job)
     try:
         code = run_rank(identity, store, job)
     except ClusterlabError as error:
-        end_run(job.run_path, int(error.exit_code), str(error))
+        end_run(job.run_path, int(error.exit_code), str(error), tests_json=tests_json)
         raise
     except SystemExit as stop:  # SIGTERM: scancel, a time limit, another rank's death
-        end_run(job.run_path, stop.code if isinstance(stop.code, int) else 1, "stopped by a signal")
+        code = stop.code if isinstance(stop.code, int) else 1
+        end_run(job.run_path, code, "stopped by a signal", tests_json=tests_json)
         raise
-    end_run(job.run_path, code, None)
+    end_run(job.run_path, code, None, tests_json=tests_json)
     return code

@@ -12,6 +12,7 @@ from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.rank import run_rank
@@ -36,6 +37,8 @@ def run_local_sweep(start: SweepStart) -> int:
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
     if config.fabric not in (None, THIS_HOST):
         place_like(open_fabric(str(config.fabric)), local_placement(world_size, "here"))
+    if start.tests_json is not None:
+        check_target(start.tests_json)
     run = start.open_run()
     job = job_of(start, run.path)
 
@@ -46,7 +49,12 @@ def run_local_sweep(start: SweepStart) -> int:
     # Wrong data is no rank's failure: the report says where it is.
     found = outcome.culprit is not None and outcome.culprit.error is None
     wrong_data = found and outcome.exit_code == ExitCode.FINDING
-    end_run(run.path, outcome.exit_code, None if wrong_data else outcome.message)
+    end_run(
+        run.path,
+        outcome.exit_code,
+        None if wrong_data else outcome.message,
+        tests_json=start.tests_json,
+    )
     return outcome.exit_code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.plan import SweepConfig
@@ -17,6 +18,7 @@ class SweepStart:
     ``ranks`` is how many local ranks to start (None: the GPUs here, or a default); a launcher decides
     by itself. ``open_run`` finds or makes the run directory, once, on rank 0 or before the ranks start.
     ``as_json`` and ``strict_table`` choose what rank 0 prints. ``corrupt`` is BenchOptions' own.
+    ``tests_json``: the rows are written there too, as nccl-tests' -J does.
     """
 
     config: SweepConfig
@@ -25,6 +27,7 @@ class SweepStart:
     as_json: bool
     strict_table: bool
     corrupt: tuple[int, int] | None = None
+    tests_json: Path | None = None
 
 
 def run_sweep(start: SweepStart) -> int:
