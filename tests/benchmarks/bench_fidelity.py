@@ -1,0 +1,217 @@
+"""clusterlab beside nccl-tests on the same GPUs, in alternation: the same loops, flags and library.
+
+    python tests/benchmarks/bench_fidelity.py --nccl-tests ~/nccl-tests/build [--ranks 2] [--rounds 2]
+        [-e 4G] [-f 4] [--out FOLDER]
+
+nccl-tests must be linked to the libnccl that torch loads (LD_LIBRARY_PATH is set to it here). It runs a
+thread a GPU (-t), clusterlab a process. Each round runs, one after the other, every collective of
+nccl-tests in its plain loop and with -G, then clusterlab's direct, graph and eager modes of the same. A
+ratio is clusterlab's time over nccl-tests' of the same round, collective, dtype, size and place: direct
+against the plain loop, graph against -G, eager against the plain loop. FOLDER gets ratios.csv and
+clusterlab's run directories, whose rows hold the predictions made before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from clusterlab.core.dtypes import DTYPES, dtype
+from clusterlab.core.sizes import human_size
+from clusterlab.formats.nccl_tests import parse_nccl_tests
+from clusterlab.records.store import read_records
+
+BINARIES = {
+    "all_reduce": "all_reduce_perf",
+    "reduce_scatter": "reduce_scatter_perf",
+    "all_gather": "all_gather_perf",
+    "all_to_all": "alltoall_perf",
+    "broadcast": "broadcast_perf",
+    "reduce": "reduce_perf",
+    "send_recv": "sendrecv_perf",
+}
+NCCL_TESTS_DTYPES = {"float32": "float", "bfloat16": "bfloat16"}
+AGAINST = {"direct": "loop", "graph": "graph", "eager": "loop"}
+"""Which way of nccl-tests a mode of clusterlab is compared with."""
+
+BANDS = (
+    (0, 1 << 20, "< 1 MiB"),
+    (1 << 20, 16 << 20, "1 to 16 MiB"),
+    (16 << 20, 1 << 62, ">= 16 MiB"),
+)
+
+Key = tuple[str, str, int, bool]
+"""Collective, dtype, size in bytes, in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One point of one round, in µs."""
+
+    round: int
+    mode: str
+    collective: str
+    dtype: str
+    size_bytes: int
+    in_place: bool
+    clusterlab_us: float
+    nccl_tests_us: float
+    ratio: float
+
+
+def nccl_tests(
+    options: argparse.Namespace, name: str, kind: str, *, graph: bool
+) -> dict[Key, float]:
+    """Times (µs) of nccl-tests' table, slowest rank (-a 3)."""
+    words = [str(Path(options.nccl_tests) / BINARIES[name]), "-t", str(options.ranks), "-g", "1"]
+    words += ["-b", options.begin, "-e", options.end, "-f", str(options.factor)]
+    words += ["-n", str(options.iterations), "-w", "5", "-c", "0", "-a", "3"]
+    words += ["-d", NCCL_TESTS_DTYPES[kind]]
+    words += ["-G", str(options.launches)] if graph else []
+    environment = {**os.environ, "LD_LIBRARY_PATH": library_folder()}
+    done = subprocess.run(
+        words, check=False, env=environment, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode:
+        sys.exit(
+            f"{' '.join(words)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    found: dict[Key, float] = {}
+    for row in parse_nccl_tests(done.stdout).rows:
+        for place, half in ((False, row.out_of_place), (True, row.in_place)):
+            if half is not None:
+                found[name, dtype(str(row.dtype)).name, row.size_bytes, place] = half.time_us
+    return found
+
+
+def library_folder() -> str:
+    """Where the libnccl that torch loads lies."""
+    import nvidia.nccl
+
+    return str(Path(next(iter(nvidia.nccl.__path__))) / "lib")
+
+
+def clusterlab(options: argparse.Namespace, kind: str, number: int) -> dict[tuple[str, Key], float]:
+    """Times (µs, the loop's) of every mode and collective, by mode and point."""
+    found: dict[tuple[str, Key], float] = {}
+    for mode in AGAINST:
+        run = Path(options.out) / f"round{number}-{kind}-{mode}"
+        words = [sys.executable, "-m", "clusterlab", "bench", ",".join(options.collectives)]
+        words += ["-g", str(options.ranks), "-b", options.begin, "-e", options.end]
+        words += ["-f", str(options.factor), "-n", str(options.iterations), "-w", "5", "-c", "0"]
+        words += ["-d", kind, "--backend", "nccl", "--timing", mode, "--json"]
+        words += ["-G", str(options.launches)] if mode == "graph" else []
+        words += ["--fabric", options.fabric] if options.fabric else []
+        environment = {**os.environ, "CLUSTERLAB_RUN_DIR": str(run)}
+        done = subprocess.run(
+            words, check=False, env=environment, capture_output=True, text=True, timeout=600
+        )
+        if done.returncode:
+            print(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
+        for row in read_records(run).rows if run.is_dir() else ():
+            found[mode, (row.collective, row.dtype, row.size_bytes, row.in_place)] = (
+                row.time_us_loop
+            )
+    return found
+
+
+def rounds(options: argparse.Namespace) -> Iterator[Compared]:
+    """Every point both have measured, round after round."""
+    for number in range(1, options.rounds + 1):
+        for kind in options.dtypes:
+            start = time.monotonic()
+            theirs = {
+                way: {
+                    key: value
+                    for name in options.collectives
+                    for key, value in nccl_tests(options, name, kind, graph=way == "graph").items()
+                }
+                for way in ("loop", "graph")
+            }
+            middle = time.monotonic()
+            ours = clusterlab(options, kind, number)
+            print(
+                f"round {number} {kind}: nccl-tests {middle - start:.0f} s, "
+                f"clusterlab {time.monotonic() - middle:.0f} s",
+                flush=True,
+            )
+            for (mode, key), time_us in ours.items():
+                other = theirs[AGAINST[mode]].get(key)
+                if other:
+                    yield Compared(number, mode, *key, time_us, other, time_us / other)
+
+
+def summary(found: list[Compared]) -> Iterator[str]:
+    """A line per mode, band and collective: medians over rounds first, then over sizes and places."""
+    by_point: dict[tuple[str, Key], list[float]] = {}
+    for one in found:
+        key = (one.collective, one.dtype, one.size_bytes, one.in_place)
+        by_point.setdefault((one.mode, key), []).append(one.ratio)
+    ratios = {point: statistics.median(values) for point, values in by_point.items()}
+    for mode in AGAINST:
+        for low, high, band in BANDS:
+            for kind in dict.fromkeys(key[1] for m, key in ratios if m == mode):
+                cells = []
+                for name in BINARIES:
+                    some = [
+                        ratio
+                        for (m, key), ratio in ratios.items()
+                        if m == mode and key[:2] == (name, kind) and low <= key[2] < high
+                    ]
+                    if some:
+                        cells.append(
+                            f"{name} {statistics.median(some):.3f} ({min(some):.3f}-{max(some):.3f})"
+                        )
+                yield f"{mode:6} {kind:8} {band:11} | " + " | ".join(cells)
+
+
+def main() -> None:
+    """Run the rounds, print the summary, write ratios.csv."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nccl-tests", required=True, help="build folder of nccl-tests")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("-b", dest="begin", default="8")
+    parser.add_argument("-e", dest="end", default="4G")
+    parser.add_argument("-f", dest="factor", type=int, default=4)
+    parser.add_argument("-n", dest="iterations", type=int, default=20)
+    parser.add_argument("--launches", type=int, default=10, help="-G of both")
+    parser.add_argument(
+        "--dtypes", nargs="+", default=["float32", "bfloat16"], choices=sorted(DTYPES)
+    )
+    parser.add_argument("--collectives", nargs="+", default=list(BINARIES), choices=list(BINARIES))
+    parser.add_argument("--fabric", help="design to predict on")
+    parser.add_argument("--out", default="fidelity")
+    options = parser.parse_args()
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[Compared] = []
+    with (folder / "ratios.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(field.name for field in fields(Compared))
+        for one in rounds(options):
+            writer.writerow(astuple(one))
+            file.flush()
+            found.append(one)
+    print(
+        f"{options.ranks} ranks, {options.begin} to {human_size(max(o.size_bytes for o in found))}"
+    )
+    print("clusterlab's time over nccl-tests', median over sizes and places (least to most)")
+    for line in summary(found):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
