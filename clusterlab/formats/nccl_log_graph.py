@@ -20,8 +20,10 @@ _PATTERN = re.compile(
     r"(?:nvlink \d+, )?type ([A-Z0-9]+)/([A-Z0-9]+), sameChannels (\d+)"
 )
 _CHANNEL = re.compile(r" ?\d{1,3} :((?: [A-Z]{3}/[0-9a-fA-F-]+)+)\s*$")
+# SHM's lines have no connection's number; RCCL's say the communicator behind the transport.
 _CONNECTION = re.compile(
-    r"Channel (\d+)/\d+ : (\d+)\[[0-9a-fA-F]+\] -> (\d+)\[[0-9a-fA-F]+\](?: \[(send|receive)\])? via (\S+)"
+    r"Channel (\d{1,4})(?:/(\d{1,4}))? : (\d{1,9})\[[0-9a-fA-F]{1,16}\] -> (\d{1,9})\[[0-9a-fA-F]{1,16}\]"
+    r"(?: \[(send|receive)\])? via (\S(?:[^\n]{0,100}?\S)??)(?: comm 0x[^\n]*)?\s*$"
 )
 _RING = re.compile(r"Channel (\d+)/(\d+)\s*:((?:\s+\d+)+)\s*$")
 
@@ -54,9 +56,14 @@ class LogGraph:
 
 @dataclass(frozen=True, slots=True)
 class LogConnection:
-    """``Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/2``."""
+    """``Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/2``.
+
+    ``index`` is the number behind the slash: 0 for what collectives use, 1 for sends and receives; None
+    where the line has none (SHM). ``via`` is the rest of the line, see nccl_transport.
+    """
 
     channel: int
+    index: int | None
     src_rank: int
     dst_rank: int
     side: str | None
@@ -111,8 +118,9 @@ def log_connections(lines: Iterable[LogLine]) -> list[LogConnection]:
     for line in lines:
         match = _CONNECTION.match(line.message)
         if match is not None:
-            channel, src, dst, side, via = match.groups()
-            found.append(LogConnection(int(channel), int(src), int(dst), side, via))
+            channel, index, src, dst, side, via = match.groups()
+            number = int(index) if index else None
+            found.append(LogConnection(int(channel), number, int(src), int(dst), side, via))
     return found
 
 
