@@ -39,6 +39,7 @@ from clusterlab.launch.stores import (
 )
 
 if TYPE_CHECKING:
+    import torch
     from torch.distributed import Store
 
 ADDRESS_KEY = "clusterlab.store"
@@ -49,11 +50,17 @@ _MOST_PROBERS = 64
 
 
 def init_process_group(
-    identity: RankIdentity, store: Store, backend: str, *, timeout_s: float
+    identity: RankIdentity,
+    store: Store,
+    backend: str,
+    *,
+    timeout_s: float,
+    device: torch.device | None = None,
 ) -> None:
     """Join the default process group over ``store``. ``backend`` is ``gloo`` or ``nccl``.
 
-    gloo's threads are started under SCHED_BATCH (see ``scheduling``).
+    gloo's threads are started under SCHED_BATCH (see ``scheduling``). NCCL's communicator is made here
+    where ``device`` is given, else by the first collective.
     """
     import torch.distributed as dist
 
@@ -66,6 +73,7 @@ def init_process_group(
         rank=identity.rank,
         world_size=identity.world_size,
         timeout=timedelta(seconds=timeout_s),
+        device_id=device,
     )
 
 
@@ -92,13 +100,16 @@ def open_store(
 class Meeting:
     """A store that all ranks reached; ``served_here``: by this process, which must leave last.
 
-    ``stand_in`` is the rank that serves it because the one that should is missing.
+    ``stand_in`` is the rank that serves it because the one that should is missing. ``way`` is how the
+    ranks found it: ``single``, ``pmix``, ``node_list``, ``meeting_point`` (on this host), ``torchrun``,
+    ``master_addr`` or ``file``.
     """
 
     store: Store
     served_here: bool
     meeting_point: MeetingPoint | None = None
     stand_in: int | None = None
+    way: str = "unknown"
 
 
 def meet(
@@ -149,7 +160,7 @@ def connect_store(
     if identity.world_size == 1:
         from torch.distributed import HashStore
 
-        return Meeting(HashStore(), served_here=True)
+        return Meeting(HashStore(), served_here=True, way="single")
     if pmix is not None:
         return _by_pmix(identity, pmix, environ, timeout_s)
     step = step_name(identity, environ)
@@ -181,13 +192,13 @@ def _by_pmix(
     except (PmixDeadlineError, PmixError) as error:
         raise _fence_failed(identity, pmix, error) from error
     if store is not None:
-        return Meeting(store, served_here=True)
+        return Meeting(store, served_here=True, way="pmix")
     published = pmix.get(0, ADDRESS_KEY, timeout_s=timeout_s)
     if not isinstance(published, bytes):
         raise DeadlineError(f"rank 0 published no {ADDRESS_KEY}", where="PMIx")
     where = f"PMIx {ADDRESS_KEY} of rank 0"
     address = parse_address(published.decode("utf-8", "replace"), where=where)
-    return Meeting(reach_store(address, timeout_s), served_here=False)
+    return Meeting(reach_store(address, timeout_s), served_here=False, way="pmix")
 
 
 def _fence_failed(
@@ -224,12 +235,13 @@ def _by_meeting_point(
 
     Not rank 0: with --distribution=arbitrary rank 0 may sit on any node.
     """
+    way = "node_list" if identity.source == "slurm" else "meeting_point"
     if identity.node_rank == 0 and identity.local_rank == 0:
         store = serve_store(timeout_s)
         here = address_of(store.port, identity, environ, None)
-        return Meeting(store, True, MeetingPoint(step, here))
+        return Meeting(store, True, MeetingPoint(step, here), way=way)
     address = find_store(step, meeting_hosts(identity, environ), timeout_s=timeout_s)
-    return Meeting(reach_store(address, timeout_s), served_here=False)
+    return Meeting(reach_store(address, timeout_s), served_here=False, way=way)
 
 
 def meeting_hosts(identity: RankIdentity, environ: Environ) -> list[str]:
@@ -261,7 +273,8 @@ def _by_master_address(identity: RankIdentity, environ: Environ, timeout_s: floa
     store = serve_store(timeout_s, port=port.value) if serves else reach_store(address, timeout_s)
     attempt = said(environ, "TORCHELASTIC_RESTART_COUNT")
     prefix = f"clusterlab/attempt_{attempt.value if attempt else 0}"
-    return Meeting(PrefixStore(prefix, store), served_here=serves)
+    way = "torchrun" if by_agent else "master_addr"
+    return Meeting(PrefixStore(prefix, store), served_here=serves, way=way)
 
 
 def step_name(identity: RankIdentity, environ: Environ) -> str | None:
