@@ -9,20 +9,30 @@ from contextlib import contextmanager
 from clusterlab.core.errors import DeadlineError
 
 
+class LostPeerError(DeadlineError):
+    """The connection to another rank is gone during ``what``."""
+
+    def __init__(self, what: str, said: str) -> None:
+        self.reason = f"lost the connection to another rank ({said})"
+        super().__init__(
+            self.reason, where=what, fix="the rank that failed first says why; see its log"
+        )
+
+    def named(self) -> DeadlineError:
+        """The same as a plain DeadlineError."""
+        return DeadlineError(self.reason, where=self.where, fix=self.fix)
+
+
 @contextmanager
 def naming_lost_peers(what: str) -> Iterator[None]:
-    """Turn a backend's communication failure during ``what`` into a DeadlineError that names it."""
+    """Turn a backend's communication failure during ``what`` into a LostPeerError that names it."""
     try:
         yield
     except RuntimeError as error:
-        reason = lost_peer(error)
-        if reason is None:
+        said = lost_peer(error)
+        if said is None:
             raise
-        raise DeadlineError(
-            f"lost the connection to another rank ({reason})",
-            where=what,
-            fix="the rank that failed first says why; see its log",
-        ) from error
+        raise LostPeerError(what, said) from error
 
 
 def lost_peer(error: RuntimeError) -> str | None:
