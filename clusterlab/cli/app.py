@@ -11,12 +11,14 @@ from clusterlab import __version__
 from clusterlab.cli import (
     bench,
     bind,
+    bringup,
     calibrate,
     doctor,
     exec,
     import_,
     jobs,
     lab,
+    p2p,
     place,
     predict,
     report,
@@ -58,10 +60,12 @@ def _version(
 
 for _module in (
     bench,
+    bringup,
     calibrate,
     doctor,
     exec,
     import_,
+    p2p,
     place,
     predict,
     report,
