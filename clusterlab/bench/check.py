@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.buffers import Buffers
-from clusterlab.bench.control import Control
 from clusterlab.bench.data import PERIOD, Expected, reduced, sent
 from clusterlab.bench.ops import Operation
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.rows import Point, WrongElement
+from clusterlab.core.rows import Point
 
 if TYPE_CHECKING:
     import torch
@@ -34,11 +34,13 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """Wrong elements over all ranks, and the first of the lowest rank that has any."""
+class Found:
+    """Wrong elements that one rank received; index, expected and got of the first."""
 
-    wrong: int
-    first: WrongElement | None
+    wrong: int = 0
+    index: int = -1
+    expected: float = 0.0
+    got: float = 0.0
 
 
 def checkable(point: Point) -> bool:
@@ -51,19 +53,23 @@ def checkable(point: Point) -> bool:
 
 
 def expected_segments(point: Point, rank: int) -> list[Segment]:
-    """What ``rank`` must have received; empty for ranks that receive nothing (reduce, not the root)."""
+    """What ``rank`` must have received; empty for ranks that receive nothing (reduce, not the root;
+    the first rank of a send).
+    """
     n, count = point.world_size, point.count
     if point.collective in ("all_gather", "all_to_all"):
         start = rank * count if point.collective == "all_to_all" else 0
         return [Segment(source * count, count, source, start) for source in range(n)]
     if point.collective == "reduce" and rank != point.root:
         return []
+    if point.collective == "send" and rank == 0:
+        return []
     whole = {
         "all_reduce": Segment(0, count, None, 0),
         "reduce": Segment(0, count, None, 0),
         "reduce_scatter": Segment(0, count, None, rank * count),
         "broadcast": Segment(0, count, point.root, 0),
-        "send_recv": Segment(0, count, (rank - 1) % n, 0),
+        **dict.fromkeys(("send_recv", "send", "ping_pong"), Segment(0, count, (rank - 1) % n, 0)),
     }
     return [whole[point.collective]]
 
@@ -98,33 +104,27 @@ def fill(buffer: torch.Tensor, period: torch.Tensor) -> None:
     rest.copy_(period[: rest.numel()])
 
 
-def check_point(
+def check_call(
     point: Point,
     buffers: Buffers,
     operation: Operation,
     rank: int,
-    control: Control,
     *,
-    corrupt: tuple[int, int] | None = None,
-) -> CheckOutcome | None:
-    """Run the collective once on fresh data and check every element; None where nothing is defined.
+    corrupt: int | None = None,
+) -> Found:
+    """Call once on fresh data and check every element that ``rank`` of the point's ranks received.
 
-    A collective call. ``corrupt``: see BenchOptions.
+    Nothing is wrong where nothing is defined (see ``checkable``). All of the point's ranks call together.
+    ``corrupt``: the index of an element to overwrite before it is looked at.
     """
     if not checkable(point):
-        return None
+        return Found()
     reset(point, buffers, rank)
     operation.stage()
     operation.call()
-    if corrupt is not None and corrupt[0] == rank:
-        corrupt_element(buffers.recv, corrupt[1])
-    wrong, index, expected, got = _check_rank(point, buffers.recv, rank)
-    everyone = control.gather([wrong, index, expected, got])
-    first = next(
-        (WrongElement(r, int(row[1]), row[2], row[3]) for r, row in enumerate(everyone) if row[0]),
-        None,
-    )
-    return CheckOutcome(int(sum(row[0] for row in everyone)), first)
+    if corrupt is not None and expected_segments(point, rank):
+        corrupt_element(buffers.recv, corrupt)
+    return check_rank(point, buffers.recv, rank)
 
 
 def corrupt_element(buffer: torch.Tensor, index: int) -> None:
@@ -139,16 +139,16 @@ def corrupt_element(buffer: torch.Tensor, index: int) -> None:
         element.add_(1)
 
 
-def _check_rank(point: Point, recv: torch.Tensor, rank: int) -> tuple[float, float, float, float]:
-    """Number of wrong elements on this rank; index, expected and got of the first."""
+def check_rank(point: Point, recv: torch.Tensor, rank: int) -> Found:
+    """What is wrong in the receive buffer of ``rank``."""
     wrong, first = 0, None
     for segment in expected_segments(point, rank):
         part = recv[segment.offset : segment.offset + segment.length]
         count, found = compare(part, _expected(point, segment.source), segment.start)
         wrong += count
         if first is None and found is not None:
-            first = (float(segment.offset + found[0]), found[1], found[2])
-    return (float(wrong), *(first or (-1.0, 0.0, 0.0)))
+            first = Found(0, segment.offset + found[0], found[1], found[2])
+    return dataclasses.replace(first or Found(), wrong=wrong)
 
 
 def _expected(point: Point, source: int | None) -> Expected:

@@ -1,4 +1,4 @@
-"""The seven collectives as torch.distributed calls on given buffers.
+"""Every operation as torch.distributed calls on given buffers.
 
 torch's all_reduce, broadcast and reduce know only one buffer. Their out-of-place points run on the
 receive buffer, which ``stage`` fills from the send buffer outside the timing: so the time is the
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterlab.bench.buffers import Buffers
+from clusterlab.bench.transfers import exchange, transfer_batches
 from clusterlab.core.rows import Point
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Call = Callable[[], Any]
 
@@ -28,9 +32,12 @@ class Operation:
     stage: Call
 
 
-def bind(point: Point, buffers: Buffers, rank: int) -> Operation:
-    """The collective of ``point`` on ``buffers``, over the default process group."""
-    call = _BINDERS[point.collective](point, buffers, rank)
+def bind(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None = None) -> Operation:
+    """The operation of ``point`` on ``buffers``, as ``rank`` of its ranks, which are ``group``'s.
+
+    ``group`` None: the default group, where all ranks take part or two send and receive.
+    """
+    call = _BINDERS[point.collective](point, buffers, rank, group)
     one_buffer = point.collective in ("all_reduce", "broadcast", "reduce")
     sends = point.collective != "broadcast" or rank == point.root
     if one_buffer and sends and not point.in_place:
@@ -50,71 +57,62 @@ def _torch_op(point: Point) -> Any:
     }[point.op or "sum"]
 
 
-def _all_reduce(point: Point, buffers: Buffers, _rank: int) -> Call:
+def _all_reduce(point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
     op = _torch_op(point)
-    return lambda: dist.all_reduce(buffers.recv, op)
+    return lambda: dist.all_reduce(buffers.recv, op, group)
 
 
-def _reduce_scatter(point: Point, buffers: Buffers, _rank: int) -> Call:
+def _reduce_scatter(point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
     op = _torch_op(point)
     # torch 2.13 renamed reduce_scatter_tensor and all_gather_into_tensor and warns about the old names
     function = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    return lambda: function(buffers.recv, buffers.send, op)
+    return lambda: function(buffers.recv, buffers.send, op, group)
 
 
-def _all_gather(_point: Point, buffers: Buffers, _rank: int) -> Call:
+def _all_gather(_point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
     function = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    return lambda: function(buffers.recv, buffers.send)
+    return lambda: function(buffers.recv, buffers.send, group)
 
 
-def _all_to_all(_point: Point, buffers: Buffers, _rank: int) -> Call:
+def _all_to_all(_point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
-    return lambda: dist.all_to_all_single(buffers.recv, buffers.send)
+    return lambda: dist.all_to_all_single(buffers.recv, buffers.send, group=group)
 
 
-def _broadcast(point: Point, buffers: Buffers, _rank: int) -> Call:
+def _broadcast(point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
-    return lambda: dist.broadcast(buffers.recv, point.root or 0)
+    root = point.root or 0
+    return lambda: dist.broadcast(buffers.recv, group=group, group_src=root)
 
 
-def _reduce(point: Point, buffers: Buffers, _rank: int) -> Call:
+def _reduce(point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
-    op = _torch_op(point)
-    return lambda: dist.reduce(buffers.recv, point.root or 0, op)
+    op, root = _torch_op(point), point.root or 0
+    return lambda: dist.reduce(buffers.recv, op=op, group=group, group_dst=root)
 
 
-def _send_recv(point: Point, buffers: Buffers, rank: int) -> Call:
-    """A ring shift, as nccl-tests' sendrecv: send to rank+1 while receiving from rank-1."""
-    import torch.distributed as dist
-
-    n = point.world_size
-    pair = [
-        dist.P2POp(dist.isend, buffers.send, (rank + 1) % n),
-        dist.P2POp(dist.irecv, buffers.recv, (rank - 1) % n),
-    ]
-
-    def shift() -> None:
-        for work in dist.batch_isend_irecv(pair):
-            work.wait()
-
-    return shift
+def _transfer(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None) -> Call:
+    batches = transfer_batches(point, buffers, rank, group)
+    return lambda: exchange(batches)
 
 
-_BINDERS: dict[str, Callable[[Point, Buffers, int], Call]] = {
+_BINDERS: dict[str, Callable[[Point, Buffers, int, Any], Call]] = {
     "all_reduce": _all_reduce,
     "reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather,
     "all_to_all": _all_to_all,
     "broadcast": _broadcast,
     "reduce": _reduce,
-    "send_recv": _send_recv,
+    "send_recv": _transfer,
+    "send": _transfer,
+    "ping_pong": _transfer,
 }

@@ -7,9 +7,15 @@ H200; tests/bench/test_nccl.py repeats it. fp8 needs Hopper or newer there, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from clusterlab.bench.options import TIMING_MODES, BenchOptions
 from clusterlab.bench.rounding import avg_overflows
 from clusterlab.core.collectives import collective
 from clusterlab.core.dtypes import DTYPES
+from clusterlab.core.errors import UsageError
+from clusterlab.core.rows import Point
+from clusterlab.core.suggest import unknown
 
 
 def unsupported_reason(
@@ -39,3 +45,29 @@ def _gloo(world_size: int, name: str, dtype: str, op: str | None) -> str | None:
     if op == "avg" and DTYPES[dtype].kind == "int":
         return "gloo divides the sum in floating point, which integers cannot hold"
     return None
+
+
+def refuse_ways(points: Iterable[Point], options: BenchOptions, backend: str) -> None:
+    """Raise UsageError for a way to call that ``backend`` does not have, or that does not exist."""
+    timings = dict.fromkeys(point.timing for point in points)
+    for timing in timings:
+        if timing not in TIMING_MODES:
+            raise unknown("timing mode", timing, TIMING_MODES)
+        if timing != "eager" and backend == "gloo":
+            raise UsageError(
+                f"{timing}: gloo works on the calling thread, without CUDA graphs or calls but torch's",
+                where="timing",
+                expected="eager, or NCCL on GPUs",
+            )
+    if options.aggregated > 1 and backend == "gloo":
+        raise UsageError(
+            f"{options.aggregated} calls in a group: gloo has no groups of calls",
+            where="aggregated",
+            expected="1, or NCCL on GPUs",
+        )
+    if options.blocking and "graph" in timings:
+        raise UsageError(
+            "the host cannot wait between the calls of a graph",
+            where="blocking",
+            expected="timing eager or direct",
+        )

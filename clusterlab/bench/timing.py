@@ -1,15 +1,14 @@
 """How long calls take: a whole loop without a clock inside, and each call on its own.
 
-gloo works on the calling thread, so a monotonic clock tells its time. NCCL works on a stream, so two
-CUDA events on that stream tell its time, and the host waits only at the end.
+gloo works on the calling thread, so a monotonic clock tells its time. NCCL works on a stream, so CUDA events
+on that stream tell its time, and the host waits only at the end.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +18,14 @@ if TYPE_CHECKING:
     import torch
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What each of some calls took, and when the host began it, by its monotonic clock. Both in µs."""
+
+    times_us: list[float]
+    begun_us: list[float]
+
+
 class Timer(Protocol):
     """A way to time ``call``. Times are this rank's, in microseconds."""
 
@@ -26,8 +33,8 @@ class Timer(Protocol):
         """Time of ``iterations`` calls with nothing between them, divided by ``iterations``."""
         ...
 
-    def each_us(self, call: Call, iterations: int) -> list[float]:
-        """Time of each of ``iterations`` calls."""
+    def each(self, call: Call, iterations: int) -> Samples:
+        """Each of ``iterations`` calls."""
         ...
 
     def finish(self) -> None:
@@ -45,23 +52,32 @@ class MonotonicTimer:
             call()
         return (time.perf_counter_ns() - start_ns) / 1e3 / iterations
 
-    def each_us(self, call: Call, iterations: int) -> list[float]:
+    def each(self, call: Call, iterations: int) -> Samples:
         """As in Timer; an iteration ends where the next begins."""
         marks_ns = [time.perf_counter_ns()]
         for _ in range(iterations):
             call()
             marks_ns.append(time.perf_counter_ns())
-        return [(b - a) / 1e3 for a, b in itertools.pairwise(marks_ns)]
+        return Samples(
+            [(b - a) / 1e3 for a, b in itertools.pairwise(marks_ns)],
+            [mark / 1e3 for mark in marks_ns[:-1]],
+        )
 
     def finish(self) -> None:
         """Nothing is ever outstanding."""
 
 
 class CudaEventTimer:
-    """For calls that put work on the current stream of ``device``, or make it wait for theirs."""
+    """For calls that put work on the current stream of ``device``, or make it wait for theirs.
 
-    def __init__(self, device: torch.device) -> None:
+    ``paired``: every call has two events of its own, as replays of a graph need, which are long against
+    what lies between two of them; else a call ends where the next begins.
+    """
+
+    def __init__(self, device: torch.device, *, paired: bool = False) -> None:
         self._device = device
+        self._paired = paired
+        self._made: list[torch.cuda.Event] = []
 
     def loop_us(self, call: Call, iterations: int) -> float:
         """As in Timer; one event before the loop and one after it."""
@@ -73,15 +89,28 @@ class CudaEventTimer:
         self.finish()
         return float(start.elapsed_time(stop)) * 1e3 / iterations  # elapsed_time is in ms
 
-    def each_us(self, call: Call, iterations: int) -> list[float]:
+    def each(self, call: Call, iterations: int) -> Samples:
         """As in Timer; events are made beforehand and read afterwards."""
-        events = self._events(iterations + 1)
-        events[0].record()
-        for event in events[1:]:
-            call()
-            event.record()
+        events = self._events(2 * iterations if self._paired else iterations + 1)
+        begun_ns = [0] * iterations
+        clock = time.perf_counter_ns
+        if self._paired:
+            starts, stops = events[0::2], events[1::2]
+            for i in range(iterations):
+                begun_ns[i] = clock()
+                starts[i].record()
+                call()
+                stops[i].record()
+        else:
+            starts, stops = events[:-1], events[1:]
+            starts[0].record()
+            for i in range(iterations):
+                begun_ns[i] = clock()
+                call()
+                stops[i].record()
         self.finish()
-        return [a.elapsed_time(b) * 1e3 for a, b in itertools.pairwise(events)]
+        times = [a.elapsed_time(b) * 1e3 for a, b in zip(starts, stops, strict=True)]
+        return Samples(times, [begun / 1e3 for begun in begun_ns])
 
     def finish(self) -> None:
         """Wait for the device."""
@@ -90,47 +119,17 @@ class CudaEventTimer:
         torch.cuda.synchronize(self._device)
 
     def _events(self, count: int) -> list[torch.cuda.Event]:
+        """Events, kept for the next call: the driver makes one in a few µs, at its first record."""
         import torch
 
         make: Callable[..., torch.cuda.Event] = torch.cuda.Event  # torch leaves it untyped
-        return [make(enable_timing=True) for _ in range(count)]
+        while len(self._made) < count:
+            event = make(enable_timing=True)
+            event.record()
+            self._made.append(event)
+        return self._made[:count]
 
 
-def timer_for(device: torch.device) -> Timer:
+def timer_for(device: torch.device, *, paired: bool = False) -> Timer:
     """The timer that fits collectives on ``device``."""
-    return CudaEventTimer(device) if device.type == "cuda" else MonotonicTimer()
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Quantiles of one sample of times, in µs. ``cv``: standard deviation over mean."""
-
-    p50_us: float
-    min_us: float
-    max_us: float
-    p95_us: float
-    cv: float
-
-
-def summarise(samples_us: Sequence[float]) -> Summary:
-    """The Summary of at least one time. ``cv`` divides by n - 1 and is 0 for a single time."""
-    times = sorted(samples_us)
-    mean = math.fsum(times) / len(times)
-    spread = 0.0
-    if len(times) > 1:
-        spread = math.sqrt(math.fsum((t - mean) ** 2 for t in times) / (len(times) - 1))
-    return Summary(
-        p50_us=quantile(times, 0.5),
-        min_us=times[0],
-        max_us=times[-1],
-        p95_us=quantile(times, 0.95),
-        cv=spread / mean if mean > 0 else 0.0,
-    )
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """The ``share`` quantile (0 to 1) of ascending values, linear between neighbours (numpy's default)."""
-    at = share * (len(ordered) - 1)
-    below = math.floor(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+    return CudaEventTimer(device, paired=paired) if device.type == "cuda" else MonotonicTimer()

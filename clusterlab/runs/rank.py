@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.pairs import measure_pairs
-from clusterlab.bench.runner import measure_points, refuse_oversize
+from clusterlab.bench.runner import measure_steps, refuse_oversize
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
@@ -29,6 +28,7 @@ from clusterlab.runs.plan import SweepPlan, make_plan
 from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
 from clusterlab.runs.resolved import note_skipped, unsupported_by
 from clusterlab.runs.session_calibration import agreed_calibration
+from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.verdict.pairs import pair_tables
 
@@ -74,14 +74,15 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
             samples = stack.enter_context(run.samples_writer(identity.rank))
             keep = stack.enter_context(_Keeper(job, opened, points)) if opened else None
             take = keep.take if keep else _nothing
-            if config.of_pairs:
-                measure_pairs(
-                    identity, steps, job.options, take, store=store, on_samples=samples.append
-                )
-            else:
-                measure_points(
-                    identity, points, job.options, take, store=store, on_samples=samples.append
-                )
+            measure_steps(
+                identity,
+                steps,
+                job.options,
+                take,
+                store=store,
+                on_samples=samples.append,
+                aftermath=aftermath_of(identity, job.run_path),
+            )
             return ExitCode.FINDING if keep and keep.wrong else ExitCode.OK
     finally:
         # Not after a failure: destroying a group whose peers are gone can block.

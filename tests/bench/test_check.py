@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterlab.bench.buffers import Arena, Buffers
 from clusterlab.bench.check import (
-    _check_rank,
+    check_rank,
     checkable,
     compare,
     corrupt_element,
@@ -67,7 +67,7 @@ def test_a_correct_collective_has_no_wrong_element(name, size, dtype, n, in_plac
     ranks = prepared(point)
     deliver(point, ranks)
     for rank, buffers in enumerate(ranks):
-        assert _check_rank(point, buffers.recv, rank)[0] == 0
+        assert check_rank(point, buffers.recv, rank).wrong == 0
 
 
 @settings(max_examples=80, deadline=None)
@@ -80,9 +80,9 @@ def test_one_corrupted_element_is_counted_and_named(name, size, dtype, n, draw):
     index = draw.draw(st.integers(0, ranks[rank].recv.numel() - 1))
     right = float(ranks[rank].recv[index])
     corrupt_element(ranks[rank].recv, index)
-    wrong, first, expected, got = _check_rank(point, ranks[rank].recv, rank)
-    assert (wrong, first, expected) == (1, index, right)
-    assert got == float(ranks[rank].recv[index]) != right
+    found = check_rank(point, ranks[rank].recv, rank)
+    assert (found.wrong, found.index, found.expected) == (1, index, right)
+    assert found.got == float(ranks[rank].recv[index]) != right
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_collective_that_does_nothing_leaves_everything_it_should_have_moved_w
 ):
     point = make_point(name, 4096, DTYPES["float32"], 4, op="sum", in_place=in_place)
     ranks = prepared(point)
-    wrong = [_check_rank(point, b.recv, rank)[0] for rank, b in enumerate(ranks)]
+    wrong = [check_rank(point, b.recv, rank).wrong for rank, b in enumerate(ranks)]
     elements = 1024
     untouched = {
         "reduce": [elements, 0, 0, 0],  # only the root receives
@@ -116,7 +116,7 @@ def test_parts_in_the_wrong_order_are_wrong(name):
     ranks = prepared(point)
     deliver(point, ranks)
     swapped = ranks[1].recv.roll(point.count)
-    assert _check_rank(point, swapped, 1)[0] > 0.99 * swapped.numel()
+    assert check_rank(point, swapped, 1).wrong > 0.99 * swapped.numel()
 
 
 @given(names, st.integers(1, 10_000), st.integers(1, 9), st.data())
@@ -171,10 +171,10 @@ def test_nan_and_infinity_are_wrong(bad, op):
 def test_fp8_is_filled_poisoned_and_checked(dtype):
     point = make_point("all_gather", 5000, DTYPES[dtype], 2)
     ranks = prepared(point)
-    assert _check_rank(point, ranks[0].recv, 0)[0] == ranks[0].recv.numel()
+    assert check_rank(point, ranks[0].recv, 0).wrong == ranks[0].recv.numel()
     both = torch.cat([b.send.view(torch.uint8) for b in ranks])
     ranks[0].recv.view(torch.uint8).copy_(both)
-    assert _check_rank(point, ranks[0].recv, 0)[0] == 0
+    assert check_rank(point, ranks[0].recv, 0).wrong == 0
 
 
 def test_only_all_to_all_and_send_recv_have_no_defined_result_in_place():

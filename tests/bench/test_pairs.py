@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.bench.options import BenchOptions
-from clusterlab.bench.pairs import measure_pairs
+from clusterlab.bench.runner import measure_steps
 from clusterlab.core.pairs import one_by_one, pair_steps, round_robin
 from clusterlab.core.rows import Measurement, Point
 from clusterlab.launch.identity import RankIdentity
@@ -46,7 +46,7 @@ def measure(
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
         store = join(identity, open_store)
         found: list[tuple[Point, Measurement, list[float]]] = []
-        measure_pairs(
+        measure_steps(
             identity,
             steps,
             options,

@@ -1,36 +1,11 @@
-"""Timers call exactly as often as they say; quantiles are numpy's."""
+"""Timers call exactly as often as they say, and say when."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clusterlab.bench.timing import MonotonicTimer, quantile, summarise, timer_for
-
-times = st.lists(st.floats(0.01, 1e7), min_size=1, max_size=60)
-
-
-@given(times, st.floats(0, 1))
-def test_quantiles_are_numpys(values, share):
-    ordered = sorted(values)
-    assert quantile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)))
-
-
-@given(times)
-def test_a_summary_describes_its_sample(values):
-    summary = summarise(values)
-    assert summary.min_us == min(values)
-    assert summary.max_us == max(values)
-    assert summary.min_us <= summary.p50_us <= summary.p95_us <= summary.max_us
-    assert summary.p50_us == pytest.approx(float(np.median(values)))
-    if len(values) > 1:
-        expected = float(np.std(values, ddof=1) / np.mean(values))
-        assert summary.cv == pytest.approx(expected, abs=1e-9)
-    else:
-        assert summary.cv == 0
+from clusterlab.bench.timing import MonotonicTimer, Samples, timer_for
 
 
 @pytest.mark.parametrize("iterations", [1, 7, 20])
@@ -39,10 +14,11 @@ def test_loop_and_each_make_exactly_that_many_calls(iterations):
     timer = MonotonicTimer()
     assert timer.loop_us(lambda: calls.append(1), iterations) >= 0
     assert len(calls) == iterations
-    samples = timer.each_us(lambda: calls.append(1), iterations)
+    samples = timer.each(lambda: calls.append(1), iterations)
     assert len(calls) == 2 * iterations
-    assert len(samples) == iterations
-    assert all(s >= 0 for s in samples)
+    assert len(samples.times_us) == len(samples.begun_us) == iterations
+    assert all(s >= 0 for s in samples.times_us)
+    assert samples.begun_us == sorted(samples.begun_us)
 
 
 def test_loop_and_each_agree_on_a_clock_of_our_own(monkeypatch):
@@ -55,7 +31,7 @@ def test_loop_and_each_agree_on_a_clock_of_our_own(monkeypatch):
 
     timer = MonotonicTimer()
     assert timer.loop_us(call, 10) == 3.0
-    assert timer.each_us(call, 4) == [3.0] * 4
+    assert timer.each(call, 3) == Samples([3.0] * 3, [30.0, 33.0, 36.0])
 
 
 def test_cpu_collectives_are_timed_by_the_clock():

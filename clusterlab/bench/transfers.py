@@ -1,0 +1,51 @@
+"""Sends and receives between ranks as torch.distributed calls: a ring shift, one way, there and back.
+
+They are batched. Under NCCL, unbatched isend and irecv would make a communicator of every pair.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusterlab.bench.buffers import Buffers
+from clusterlab.bench.groups import ranks_of
+from clusterlab.core.rows import Point
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+Batches = list[list[Any]]
+"""Batches of P2POp; one begins when the one before it is done."""
+
+
+def transfer_batches(
+    point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None, repeat: int = 1
+) -> Batches:
+    """What ``rank`` of the point's ranks sends and receives in one call.
+
+    ``send_recv`` is nccl-tests' sendrecv: to the next rank while receiving from the one before; between
+    two ranks that is both ways at once. ``repeat`` puts as many calls into each batch.
+    """
+    import torch.distributed as dist
+
+    ranks, n = ranks_of(point), point.world_size
+    # peers are ranks of the run, in any group
+    out = dist.P2POp(dist.isend, buffers.send, ranks[(rank + 1) % n], group)
+    back = dist.P2POp(dist.irecv, buffers.recv, ranks[(rank - 1) % n], group)
+    match point.collective:
+        case "send":
+            batches = [[out]] if rank == 0 else [[back]]
+        case "ping_pong":
+            batches = [[out], [back]] if rank == 0 else [[back], [out]]
+        case _:
+            batches = [[out, back]]
+    return [batch * repeat for batch in batches]
+
+
+def exchange(batches: Batches) -> None:
+    """Run ``batches`` one after the other."""
+    import torch.distributed as dist
+
+    for batch in batches:
+        for work in dist.batch_isend_irecv(batch):
+            work.wait()
