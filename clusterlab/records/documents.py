@@ -90,11 +90,13 @@ def read_findings(folder: Path) -> tuple[Finding, ...]:
         raise UsageError("no list of findings", where=str(path))
     check_schema(data.get("schema_version"), SCHEMA_VERSION, where=str(path))
     return tuple(
-        _finding(entry, where=f"{path}: findings[{i}]") for i, entry in enumerate(data["findings"])
+        finding_from_json(entry, where=f"{path}: findings[{i}]")
+        for i, entry in enumerate(data["findings"])
     )
 
 
-def _finding(entry: Any, *, where: str) -> Finding:
+def finding_from_json(entry: Any, *, where: str) -> Finding:
+    """The Finding that its ``to_json`` wrote. Raises UsageError naming ``where`` and the field."""
     fields = checked(entry, Finding, where=where)
     lists = {name: tuple(fields[name]) for name in ("evidence", "ranks", "links")}
     return Finding(**{**fields, **lists})

@@ -5,21 +5,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.pairs import between
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
+from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
 from clusterlab.report.data import load
 from clusterlab.runs.nccl_tests_files import write_tests_json
 
 
 def end_run(
-    path: Path, exit_code: int, message: str | None, *, tests_json: Path | None = None
+    path: Path,
+    exit_code: int,
+    message: str | None,
+    *,
+    cause: str | None = None,
+    tests_json: Path | None = None,
 ) -> None:
     """Note the attempt's end in run.json, then ``conclude``; write ``tests_json``, where one is wanted, also
     for a run that was interrupted. A full disk is said, and stops none of them.
+
+    ``cause``: what ended the job early, where someone else has said it already.
     """
     run = open_run(path)
     if run.attempt:
@@ -27,7 +35,7 @@ def end_run(
             run = end_attempt(run, exit_code)
         except ClusterlabError as error:
             print(f"clusterlab: {error}", file=sys.stderr)
-    conclude(run, message)
+    conclude(run, message, cause=cause)
     if tests_json is not None:
         _write_tests_json(run, tests_json, message)
 
@@ -40,22 +48,60 @@ def _write_tests_json(run: RunDir, path: Path, message: str | None) -> None:
         print(f"clusterlab: {error}", file=sys.stderr, flush=True)
 
 
-def conclude(run: RunDir, message: str | None) -> None:
+def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> None:
     """Write findings.json and report.html for what was measured, and say where they are.
 
-    ``message`` is what ended the run early, if anything. A report that cannot be written is said on
-    stderr and does not hide the outcome of the run.
+    ``message`` is what ended the run early, if anything; what the ranks found out of it is said too. A
+    report that cannot be written is said on stderr and does not hide the outcome of the run.
     """
     from clusterlab.report.html import write_report
 
-    if message:
-        print(f"clusterlab: {message}", file=sys.stderr)
+    trouble = trouble_of(run)
+    _say_trouble(run, message, trouble)
     try:
-        write_findings(run.path, wrong_data_findings(run.records().rows))
+        early = _ended_early(run, cause or message) if trouble is None else (trouble.finding,)
+        write_findings(run.path, (*early, *wrong_data_findings(run.records().rows)))
         tell(run)
         print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
     except ClusterlabError as error:
         print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)
+
+
+def trouble_of(run: RunDir) -> KeptTrouble | None:
+    """What the ranks of the latest attempt found out before it ended with exit code 4; else None.
+
+    Ranks that a signal stops (Ctrl-C, scancel, a full disk on rank 0) lose each other too: that is no
+    finding.
+    """
+    attempts = run.info.attempts
+    if not attempts or attempts[-1].exit_code != ExitCode.DEADLINE:
+        return None
+    try:
+        return read_trouble(trouble_folder(run.path, run.attempt))
+    except ClusterlabError as error:
+        print(f"clusterlab: {error}", file=sys.stderr)
+        return None
+
+
+def _say_trouble(run: RunDir, message: str | None, trouble: KeptTrouble | None) -> None:
+    if trouble is not None and trouble.passed:
+        message = trouble.finding.evidence[0]  # the launcher knows only that a rank left with 4
+    if message:
+        print(f"clusterlab: {message}", file=sys.stderr)
+    if trouble is not None:
+        for line in trouble.finding.evidence[1:]:
+            print(f"  {line}", file=sys.stderr)
+        folder = trouble_folder(run.path, run.attempt)
+        print(f"  stacks and flight recorders of the ranks: {folder}", file=sys.stderr)
+
+
+def _ended_early(run: RunDir, cause: str | None) -> tuple[Finding, ...]:
+    """For an attempt that a dead rank or node ended, and whose ranks could say nothing."""
+    attempts = run.info.attempts
+    if cause is None or not attempts or attempts[-1].exit_code != ExitCode.DEADLINE:
+        return ()
+    fix = "see the logs of the rank or the node that it names; the rows measured so far are kept"
+    return (Finding("ENDED_EARLY", Severity.FATAL, (cause,), fix),)
 
 
 def tell(run: RunDir) -> None:
@@ -68,8 +114,14 @@ def tell(run: RunDir) -> None:
         f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
         file=sys.stderr,
     )
-    for note in wrong_data_lines(run.records().rows):
+    wrong = wrong_data_lines(run.records().rows)
+    for note in wrong:
         print(f"clusterlab: {note}", file=sys.stderr)
+    if wrong and len(data.rows) < (planned or 0) and not run.info.configuration.get("keep_going"):
+        print(
+            "clusterlab: the sweep ended with the first wrong data; --keep-going measures all of it",
+            file=sys.stderr,
+        )
 
 
 def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from clusterlab.launch.submit import START_MARK, SubmittedJob
 from clusterlab.launch.submit_end import JobEnd, judge_job, sentence
 from clusterlab.launch.submit_state import SilentError, ask_job
 from clusterlab.records.run_dir import RunDir, open_run
-from clusterlab.runs.finish import conclude, end_run, tell
+from clusterlab.runs.finish import conclude, end_run, tell, trouble_of
 
 Ask = Callable[[str], JobRecord | None]
 
@@ -205,10 +205,13 @@ def _end(run: RunDir, job: SubmittedJob, record: JobRecord | None) -> int:
     if latest is None:
         _say(f"nothing was measured; logs {job.folder}")
     elif latest.ended_utc is None:  # rank 0 could not say so itself
-        end_run(run.path, end.exit_code, None)
+        end_run(run.path, end.exit_code, None, cause=end.reason)
     elif not run.report_path.exists():
         conclude(run, None)
     else:
+        trouble = trouble_of(run)
+        for line in trouble.finding.evidence if trouble else ():
+            print(f"  {line}", file=sys.stderr)
         tell(run)
         _say(f"report {run.report_path}")
     return end.exit_code
