@@ -8,12 +8,11 @@ from clusterlab.bench.options import TIMING_MODES
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.runs.directory import given_or_new_run
+from clusterlab.runs.local_ranks import backend_here, check_typed
 from clusterlab.runs.pairs import resolve_pairs, wants_pairs
 from clusterlab.runs.plan import SweepConfig, count_or_auto, resolve_config
 from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
-
-BACKENDS = ("auto", "gloo", "nccl")
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -40,15 +39,8 @@ def name_of(config: SweepConfig) -> str:
 
 def resolve(request: BenchRequest) -> SweepConfig:
     """The sweep that ``request`` describes, on the backend that is there."""
-    if request.backend not in BACKENDS:
-        raise UsageError(f"{request.backend!r}", where="--backend", expected="auto, gloo or nccl")
-    if request.ranks is not None and request.ranks < 1:
-        raise UsageError(f"{request.ranks}", where="--ranks", expected="at least 1")
-    backend = request.backend
-    if backend == "auto":
-        from clusterlab.launch.gpus import visible_gpus
-
-        backend = "nccl" if visible_gpus() else "gloo"
+    check_typed(request.ranks, request.backend)
+    backend = backend_here(request.backend)
     config = resolve_pairs(request, backend) if wants_pairs(request) else _of_all(request, backend)
     return replace(
         config,

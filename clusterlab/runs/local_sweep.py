@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
-from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.errors import ExitCode
 from clusterlab.core.placement import local_placement
-from clusterlab.launch.gpus import visible_gpus
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.local_ranks import local_world_size
 from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.predicting import THIS_HOST
@@ -21,18 +19,11 @@ from clusterlab.runs.sweep import SweepStart
 from clusterlab.topology.match import place_like
 from clusterlab.topology.opening import open_fabric
 
-DEFAULT_LOCAL_RANKS = 4
-"""Ranks on a machine without GPUs when nobody says how many."""
-
-
-MOST_RANKS_PER_CORE = 64
-"""More than this on one machine is a typo, and takes its memory before it fails."""
-
 
 def run_local_sweep(start: SweepStart) -> int:
     """Run the sweep over local ranks; the exit code."""
     config = start.config
-    world_size = _world_size(start.ranks, config.backend)
+    world_size = local_world_size(start.ranks, config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
     make_plan(config, world_size, unsupported_by(config.backend, world_size))
     if config.fabric not in (None, THIS_HOST):
@@ -56,25 +47,3 @@ def run_local_sweep(start: SweepStart) -> int:
         tests_json=start.tests_json,
     )
     return outcome.exit_code
-
-
-def _world_size(ranks: int | None, backend: str) -> int:
-    """As many as asked for; under NCCL at most the GPUs that this process sees."""
-    if backend != "nccl":
-        most = MOST_RANKS_PER_CORE * len(os.sched_getaffinity(0))
-        if (ranks or 1) > most:
-            raise UsageError(
-                f"{ranks} ranks on {len(os.sched_getaffinity(0))} cores",
-                where="--ranks",
-                expected=f"at most {most} ({MOST_RANKS_PER_CORE} per core)",
-            )
-        return ranks or DEFAULT_LOCAL_RANKS
-    gpus = visible_gpus()
-    if not 0 < (ranks or gpus) <= gpus:
-        raise UsageError(
-            f"{ranks or 'no'} ranks and {gpus} visible GPUs",
-            where="--backend nccl",
-            expected="a GPU for each rank",
-            fix="use --backend gloo, or look at CUDA_VISIBLE_DEVICES and nvidia-smi",
-        )
-    return ranks or gpus
