@@ -44,11 +44,23 @@ _ALL = (
 )
 
 COLLECTIVES: dict[str, Collective] = {c.name: c for c in _ALL}
+"""The seven that ``all`` means."""
+
+_FURTHER = (
+    Collective("all_to_all_v", "alltoallv", per_rank=True, aliases=("a2av",)),
+    Collective("gather", "gather", rooted=True, per_rank=True),
+    Collective("scatter", "scatter", rooted=True, per_rank=True),
+)
+
+SWEPT: dict[str, Collective] = COLLECTIVES | {c.name: c for c in _FURTHER}
+"""What a sweep can measure: the seven, and those that are measured only when they are named. Parts of an
+all_to_all_v may differ (``core.uneven``); its size is what the busiest rank sends or receives.
+"""
 
 _BETWEEN_TWO = (Collective("send", "sendrecv"), Collective("ping_pong", "sendrecv"))
 
-OPERATIONS: dict[str, Collective] = COLLECTIVES | {c.name: c for c in _BETWEEN_TWO}
-"""The seven, and what only two ranks do. ``send``: the first sends to the second. ``ping_pong``: the
+OPERATIONS: dict[str, Collective] = SWEPT | {c.name: c for c in _BETWEEN_TWO}
+"""These, and what only two ranks do. ``send``: the first sends to the second. ``ping_pong``: the
 first sends to the second, which answers with as much; its time is half the round trip. (``send_recv``
 between two ranks is both ways at once, as the ring shift of nccl-tests is.)
 """
@@ -64,7 +76,7 @@ def _squash(name: str) -> str:
     )
 
 
-_SPELLINGS = {_squash(s): c for c in _ALL for s in (c.name, c.nccl_tests, *c.aliases)} | {
+_SPELLINGS = {_squash(s): c for c in SWEPT.values() for s in (c.name, c.nccl_tests, *c.aliases)} | {
     "allgatherinto": COLLECTIVES["all_gather"],
     "alltoallsingle": COLLECTIVES["all_to_all"],
 }
@@ -76,19 +88,20 @@ def collective(name: str) -> Collective:
     """
     found = OPERATIONS.get(name) or _SPELLINGS.get(_squash(name))
     if found is None:
-        raise unknown("collective", name, COLLECTIVES)
+        raise unknown("collective", name, SWEPT)
     return found
 
 
 def collectives(text: str) -> list[Collective]:
-    """A comma-separated list of collectives, or ``all`` for the seven."""
-    if text.lower() == "all":
-        return list(_ALL)
-    found = [collective(part.strip()) for part in text.split(",")]
-    for what in found:
-        if what.name not in COLLECTIVES:
-            raise unknown("collective", what.name, COLLECTIVES)
-    return found
+    """A comma-separated list of collectives; ``all`` stands for the seven, also beside others."""
+    found: dict[str, Collective] = {}
+    for part in text.split(","):
+        word = part.strip()
+        found |= COLLECTIVES if word.lower() == "all" else {(w := collective(word)).name: w}
+    for name in found:
+        if name not in SWEPT:
+            raise unknown("collective", name, SWEPT)
+    return list(found.values())
 
 
 def reduce_op(name: str) -> str:
@@ -109,8 +122,9 @@ def reduce_ops(text: str) -> list[str]:
 def busbw_factor(name: str, world_size: int) -> float:
     """busbw = algbw x this, for ``world_size`` ranks (nccl-tests doc/PERFORMANCE.md).
 
-    all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; broadcast, reduce,
-    send_recv, send, ping_pong 1.
+    all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all, all_to_all_v, gather, scatter (n-1)/n;
+    broadcast, reduce, send_recv, send, ping_pong 1. Of an all_to_all_v with uneven parts it is the same,
+    of the bytes of the rank that sends or receives most (nccl-tests src/alltoallv.cu).
     """
     if world_size < 1:
         raise UsageError(f"{world_size} ranks", where="world_size", expected="at least 1")
@@ -131,8 +145,9 @@ class BufferShape:
     """Elements of one rank's buffers for one point.
 
     ``count`` is nccl-tests' count column: elements per rank's part where the buffer is cut into
-    parts (all_gather, reduce_scatter, all_to_all), the whole buffer otherwise. ``size_bytes`` is the
-    size really moved (after padding).
+    parts (all_gather, reduce_scatter, all_to_all, gather, scatter), the whole buffer otherwise. Of
+    all_to_all_v it is an equal part, and both buffers have room for the busiest rank. ``size_bytes`` is
+    the size really moved (after padding).
     """
 
     send_elements: int
@@ -140,6 +155,15 @@ class BufferShape:
     count: int
     size_bytes: int
     padded: bool
+
+
+_SMALLER_BUFFER = {
+    "all_gather": "send",
+    "gather": "send",
+    "reduce_scatter": "recv",
+    "scatter": "recv",
+}
+"""Which of the two holds one part only."""
 
 
 def buffer_shape(name: str, requested_bytes: int, dtype: Dtype, world_size: int) -> BufferShape:
@@ -155,7 +179,7 @@ def buffer_shape(name: str, requested_bytes: int, dtype: Dtype, world_size: int)
     parts = world_size if what.per_rank else 1
     count = -(-requested_bytes // (dtype.bytes * parts))
     whole = count * parts
-    small = {"all_gather": "send", "reduce_scatter": "recv"}.get(what.name)
+    small = _SMALLER_BUFFER.get(what.name)
     return BufferShape(
         send_elements=count if small == "send" else whole,
         recv_elements=count if small == "recv" else whole,

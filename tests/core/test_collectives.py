@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from clusterlab.core.collectives import (
     COLLECTIVES,
     REDUCE_OPS,
+    SWEPT,
     algbw_GBps,
     buffer_shape,
     busbw_factor,
@@ -18,7 +19,7 @@ from clusterlab.core.collectives import (
 from clusterlab.core.dtypes import DTYPES, dtype, dtypes
 from clusterlab.core.errors import UsageError
 
-names = st.sampled_from(list(COLLECTIVES))
+names = st.sampled_from(list(SWEPT))
 types = st.sampled_from(list(DTYPES.values()))
 ranks = st.integers(1, 4096)
 
@@ -37,6 +38,11 @@ ranks = st.integers(1, 4096)
         ("reduce_scatter_tensor", "reduce_scatter"),
         ("sendrecv", "send_recv"),
         ("bcast", "broadcast"),
+        ("alltoallv", "all_to_all_v"),
+        ("AllToAllV", "all_to_all_v"),
+        ("alltoallv_perf", "all_to_all_v"),
+        ("ncclGather", "gather"),
+        ("scatter_perf", "scatter"),
     ],
 )
 def test_common_spellings_are_one_collective(spelling: str, name: str) -> None:
@@ -51,6 +57,14 @@ def test_an_unknown_collective_gets_a_suggestion() -> None:
 def test_all_means_the_seven() -> None:
     assert [c.name for c in collectives("all")] == list(COLLECTIVES)
     assert [c.name for c in collectives("allreduce, bcast")] == ["all_reduce", "broadcast"]
+
+
+def test_the_others_are_measured_when_they_are_named():
+    assert [c.name for c in collectives("gather,alltoallv")] == ["gather", "all_to_all_v"]
+    both = [c.name for c in collectives("scatter,all,all_reduce")]
+    assert both == ["scatter", *COLLECTIVES]
+    with pytest.raises(UsageError):
+        collectives("ping_pong")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +89,8 @@ def test_unknown_dtypes_and_operators_get_suggestions() -> None:
 @pytest.mark.parametrize(
     ("name", "n", "factor"),
     [("all_reduce", 8, 1.75), ("reduce_scatter", 8, 0.875), ("all_gather", 8, 0.875),
-     ("all_to_all", 4, 0.75), ("broadcast", 8, 1.0), ("reduce", 8, 1.0), ("send_recv", 8, 1.0),
+     ("all_to_all", 4, 0.75), ("all_to_all_v", 4, 0.75), ("gather", 4, 0.75), ("scatter", 4, 0.75),
+      ("broadcast", 8, 1.0), ("reduce", 8, 1.0), ("send_recv", 8, 1.0),
      ("all_reduce", 1, 0.0)],
 )  # fmt: skip
 def test_busbw_factors_are_nccl_tests(name: str, n: int, factor: float) -> None:
@@ -108,7 +123,10 @@ def test_the_larger_buffer_is_the_size(name: str, requested: int, element, n: in
     larger = max(shape.send_elements, shape.recv_elements)
     assert larger * element.bytes == shape.size_bytes
     smaller = min(shape.send_elements, shape.recv_elements)
-    assert smaller == (larger // n if name in ("all_gather", "reduce_scatter") else larger)
+    assert smaller == (larger // n if name in ONE_PART else larger)
+
+
+ONE_PART = ("all_gather", "gather", "reduce_scatter", "scatter")
 
 
 def test_no_bytes_and_no_ranks_are_refused() -> None:
