@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from clusterlab.formats.nccl_log_lines import LogLine
 
-_NAME = r"(?P<name>R?NCCL_[A-Z0-9_]{1,80})"
+_NAME = r"(?P<name>[NR]CCL_[A-Z0-9_]{1,80})"
 _TAKEN = (
     re.compile(_NAME + r" set (?:by environment )?to (?P<value>.{0,4096})"),
     re.compile(r"Comm config \w{1,40} reset to " + _NAME + r"=(?P<value>\S{1,1024})"),
@@ -44,7 +44,7 @@ def log_variables(lines: Iterable[LogLine]) -> LogVariables:
     found = LogVariables({}, {})
     for line in lines:
         message = line.message
-        if "NCCL_" not in message and "CTA policy" not in message:
+        if "CCL_" not in message and "CTA policy" not in message:
             continue
         for patterns, into in ((_TAKEN, found.taken), (_REFUSED, found.refused)):
             match = next(filter(None, (p.match(message.strip()) for p in patterns)), None)

@@ -15,9 +15,6 @@ class Source(Protocol):
     def take(self) -> str:
         """What came since the last time."""
 
-    def close(self) -> None:
-        """Nothing is taken any more."""
-
 
 class MemoryFile:
     """A file without a file system: NCCL opens it by ``path``, in this process only.
@@ -59,9 +56,6 @@ class Tail:
         whole = read[: read.rfind(b"\n") + 1]
         self._at += len(whole)
         return whole.decode("utf-8", "replace")
-
-    def close(self) -> None:
-        """Nothing is held open between two readings."""
 
 
 def new_folder(run_path: Path, stem: str = "nccl") -> Path:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,8 +80,8 @@ class Witness:
             return
         with self._noting("NCCL's log cannot be read"):
             self._calm = True
-            self._end_dumps()
             self._listen_no_more()
+            self._end_dumps()
             self._hear_start()
             if self._settings.asking is not None:
                 self._start = None  # from here on the file holds what is added to it here
@@ -113,15 +113,17 @@ class Witness:
     def close(self) -> LibraryFacts:
         """Give the user's variables back; what holds for the whole run."""
         self.quiet()
-        with self._noting("NCCL's log cannot be closed"):
+        with self._noting("NCCL's log cannot be read"):
             self._hear_start()
+        how = self._how()
+        with self._noting("NCCL's log cannot be closed"):
             self._set_variables_back()
             self._reset()
         used = self._said.transports()
         facts = LibraryFacts(
             version=self._library.version_text if self._library else None,
             driver_version=self._driver,
-            how=self._how(),
+            how=how,
             transports=tuple(sorted({t.name for t in used})),
             gdr=all_gdr(used),
             variables={k: v for k, v in self._said.variables.items() if k not in self._set},
@@ -130,10 +132,9 @@ class Witness:
             warnings=tuple(self._said.warnings),
             notes=tuple(self._notes),
         )
-        for source in (self._start, self._heard, self._aside):
-            with suppress(OSError):  # closed twice where it is the same one
-                if source is not None:
-                    source.close()
+        for file in (self._heard, self._aside):
+            if file is not None:
+                file.close()
         self._start = self._heard = self._aside = None
         self._on = False
         return facts
