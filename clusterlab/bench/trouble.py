@@ -10,8 +10,8 @@ from typing import Any
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.launch.roll_call import rank_words
 
-_MOST_LINES = 16
-"""Ranks that get a line of their own; of more, those that do the same share one."""
+_MOST_NAMED = 16
+"""Ranks that do the same and are still named with host and pid; of more, trouble.json has them."""
 
 
 class Silence(StrEnum):
@@ -95,8 +95,6 @@ class Trouble:
         return [self.reason, f"  {last}", *(f"  {line}" for line in self._rank_lines())]
 
     def _rank_lines(self) -> list[str]:
-        if len(self.ranks) <= _MOST_LINES:
-            return [f"{seen}: {self._does(seen)}" for seen in self.ranks]
         same: dict[str, list[RankSeen]] = {}
         for seen in self.ranks:
             same.setdefault(self._does(seen), []).append(seen)
@@ -121,7 +119,9 @@ class Trouble:
 
 
 def _called(ranks: Sequence[RankSeen]) -> str:
-    return str(ranks[0]) if len(ranks) == 1 else rank_words([seen.rank for seen in ranks])
+    if len(ranks) > _MOST_NAMED:
+        return rank_words([seen.rank for seen in ranks])
+    return ", ".join(map(str, ranks))
 
 
 _CODES = {

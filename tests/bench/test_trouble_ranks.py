@@ -91,9 +91,9 @@ def pid_of(done: Ended, rank: int) -> int:
 
 def line_of(done: Ended, rank: int) -> str:
     (only,) = done.told
-    start = f"  rank {rank} on {HOST} (pid {pid_of(done, rank)}): "
-    (line,) = [line for line in only["lines"] if line.startswith(start)]
-    return line.removeprefix(start)
+    name = f"rank {rank} on {HOST} (pid {pid_of(done, rank)})"
+    (line,) = [line for line in only["lines"][2:] if name in line.partition("): ")[0] + ")"]
+    return line.partition("): ")[2]
 
 
 def overslept(rank: int) -> Callable[[int, Point], None]:
