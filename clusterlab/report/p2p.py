@@ -32,8 +32,8 @@ def _gpus(report: P2pReport) -> str:
         f"GPU {g.index}  {plain(g.name)}  {g.sms} SMs  {g.memory_bytes / 2**30:.0f} GiB  {plain(g.uuid)}"
         for g in report.gpus
     ]
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions)
-    return "\n".join([*lines, f"{versions}; link figures: {plain(report.fabric)}"])
+    about = [f"{name} {version}" for name, version in report.versions]
+    return "\n".join([*lines, ", ".join([*about, f"link figures: {plain(report.fabric)}"])])
 
 
 def _access(report: P2pReport) -> str:

@@ -12,6 +12,9 @@ from clusterlab.core.p2p import CopyRow, KernelRow, LinkFigure, P2pReport, Touch
 FILLED = 0.95
 """Programs fill the link when they reach this much of the best."""
 
+_AS_GOOD = 0.98
+"""Of widths that differ by no more than this the widest is named."""
+
 _WHOLE = 0.8
 _FEW_LANES = 3
 
@@ -34,8 +37,10 @@ def reached(rows: Sequence[KernelRow]) -> list[Reached]:
         mine = [row for row in rows if row.touch == touch]
         if len(mine) < 2:
             continue
-        best = max(mine, key=lambda row: row.GBps)
-        same_width = [row for row in mine if row.access_bytes == best.access_bytes]
+        most = max(row.GBps for row in mine)
+        width = max(row.access_bytes for row in mine if row.GBps >= _AS_GOOD * most)
+        same_width = [row for row in mine if row.access_bytes == width]
+        best = max(same_width, key=lambda row: row.GBps)
         filled_by = min(row.programs for row in same_width if row.GBps >= FILLED * best.GBps)
         least = min(row.access_bytes for row in mine)
         narrow = max(
@@ -72,10 +77,7 @@ def _sentence(one: Reached, report: P2pReport) -> str:
 
 
 def _best(one: Reached) -> str:
-    return (
-        f"{one.best.GBps:.3g} GB/s ({one.best.access_bytes} bytes per access,"
-        f" {one.best.programs} SMs)"
-    )
+    return f"{one.best.GBps:.3g} GB/s at {one.best.access_bytes} bytes per access"
 
 
 def _share(GBps: float, link: LinkFigure | None, engine: float | None) -> str:
@@ -93,9 +95,7 @@ def _share(GBps: float, link: LinkFigure | None, engine: float | None) -> str:
     if GBps >= _WHOLE * whole:
         return f"{text}, which takes at least {least} of its {lanes} lanes, not one or a few"
     if least <= _FEW_LANES:
-        return (
-            f"{text}, which {least} of its {lanes} lanes could carry: one or a few, as is claimed"
-        )
+        return f"{text}, which {least} of its {lanes} lanes could carry: one or a few, as is often said"
     return f"{text}, which takes at least {least} of its {lanes} lanes: more than a few, not all"
 
 
