@@ -105,6 +105,24 @@ def test_nothing_is_logged_between_witnessed_calls_but_warnings(tmp_path: Path) 
     assert nccl.stdout == []
 
 
+def test_a_rank_that_hangs_can_still_say_what_nccl_warned_of(tmp_path: Path) -> None:
+    nccl = LoggingNccl()
+    witness = begun(nccl, tmp_path)
+    comm = Communicator(nccl)
+
+    def hangs() -> None:
+        comm.call(LINE)()
+        nccl.warn("peer does not answer")
+        seen.append(witness.warnings())
+
+    seen: list[tuple[str, ...]] = []
+    witness.saw(point(), comm.call(LINE))
+    hangs()
+    assert seen == [("peer does not answer",)]
+    assert "peer does not answer" in (tmp_path / "nccl" / "rank0.log").read_text()
+    assert witness.close().warnings == ("peer does not answer",)
+
+
 def test_a_later_communicator_does_not_write_over_the_dumps(tmp_path: Path) -> None:
     nccl = LoggingNccl()
     witness = begun(nccl, tmp_path)

@@ -110,6 +110,13 @@ class Witness:
         version = self._library.version_text if self._library else None
         return replace(said, version=version, driver_version=self._driver)
 
+    def warnings(self) -> tuple[str, ...]:
+        """NCCL's warnings so far, which the run's log now holds too: for whoever ends a rank that hangs."""
+        if self._on:
+            with self._noting("NCCL's log cannot be read"):
+                self._hear_start()
+        return tuple(self._said.warnings)
+
     def close(self) -> LibraryFacts:
         """Give the user's variables back; what holds for the whole run."""
         self.quiet()
