@@ -28,13 +28,19 @@ _EXAMPLE = """Examples:
 
   clusterlab calibrate mine.csv --system mine --hold-out nccl_version=2.27.3 --json
 
+  clusterlab calibrate runs/20261130T115326Z-all_reduce-0d369c --hold-out half
+
 Rows are CSV files as `predict score` reads them and `import` writes them, or run directories of NCCL. They
 have to be of one machine: 8 or more of 4 or more sizes, better from 8 B to 1 GiB by factors of two, of each
 collective, with all numbers of ranks and releases of NCCL that will be asked for. What was not measured is
 predicted too, with a note and a wider interval.
 
 --hold-out keeps rows from the fit and scores them (n, n_nodes, nccl_version, collective, dtype, table_id;
-given several times: rows that meet all). The file that -o names is then of the other rows.
+half: every second size of each collective, type and number of ranks; given several times: rows that meet
+all). The file that -o names is then of the other rows.
+
+Of a run's rows the constants are fitted to direct calls, else graph, else eager ones (--timing); eager calls
+that the host could not issue faster give the least time between eager calls.
 
 Exit codes: 0 calibrated, 2 not readable, of several systems or machines, too few rows.
 """
@@ -60,9 +66,13 @@ def calibrate(
         list[str] | None,
         typer.Option(
             "--hold-out",
-            metavar="KEY=VALUE",
+            metavar="KEY=VALUE|half",
             help="Keep these rows from the fit and score them; may be repeated.",
         ),
+    ] = None,
+    timing: Annotated[
+        str | None,
+        typer.Option("--timing", help="Fit rows of this timing: direct, graph or eager."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -73,7 +83,7 @@ def calibrate(
     from clusterlab.runs.calibrate import calibrate as run
 
     report = run(
-        CalibrateOptions(tuple(inputs), system, fabric, tuple(hold_out or ())),
+        CalibrateOptions(tuple(inputs), system, fabric, tuple(hold_out or ()), timing),
         progress=lambda text: typer.echo(f"clusterlab: {text}", err=True),
     )
     if output is not None:
@@ -109,6 +119,11 @@ def _seen_lines(calibration: SystemCalibration) -> Iterator[str]:
         yield (
             f"  {seen.collective:<15} {_listed(seen.ranks)} ranks{nodes}, {least} to {largest}, "
             f"{seen.rows} points"
+        )
+    for launch in calibration.launches:
+        yield (
+            f"  {launch.issue} calls: {launch.time_us:.3g} µs from one to the next at least "
+            f"({launch.low_us:.3g} to {launch.high_us:.3g}, {launch.points} points)"
         )
     if calibration.versions:
         yield f"  {calibration.machine.library.upper()} {', '.join(calibration.versions)}"
@@ -151,7 +166,7 @@ def _score_lines(calibration: SystemCalibration) -> Iterator[str]:
         )  # fmt: skip
 
 
-_HELD = "{:<18}{:>6}{:>9}{:>9}{:>13}{:>15}{:>16}{:>16}"
+_HELD = "{:<18}{:>6}{:>9}{:>9}{:>9}{:>13}{:>15}{:>16}{:>16}"
 
 
 def _held_lines(report: CalibrateReport) -> Iterator[str]:
@@ -159,6 +174,7 @@ def _held_lines(report: CalibrateReport) -> Iterator[str]:
         "held out",
         "rows",
         "MAPE",
+        "median",
         "p90",
         "in interval",
         "class alone",
@@ -169,7 +185,8 @@ def _held_lines(report: CalibrateReport) -> Iterator[str]:
     for s in report.held_out:
         ours = s.calibrated
         yield _HELD.format(
-            s.group, s.n, _pct(ours.mape_pct if ours else None), _pct(ours.p90_pct if ours else None),
+            s.group, s.n, _pct(ours.mape_pct if ours else None),
+            _pct(ours.median_pct if ours else None), _pct(ours.p90_pct if ours else None),
             _pct(s.coverage_pct), _both(s.by_class), _both(s.alpha_beta), _both(s.library),
         )  # fmt: skip
     if report.held_out[0].unpredicted:

@@ -31,15 +31,16 @@ _UNCHECKED = "  N/A"
 class TableOptions:
     """What nccl-tests prints above its table. ``step`` is a factor or, with ``step_is_bytes``, bytes.
 
-    ``graph``: how many calls a CUDA graph holds, 0 without one. ``aggregated`` calls are one group.
+    ``warmup`` and ``iterations`` None: as many as it takes. ``graph``: how many calls a CUDA graph holds, 0
+    without one. ``aggregated`` calls are one group.
     """
 
     min_bytes: int
     max_bytes: int
     step: float
     step_is_bytes: bool
-    warmup: int
-    iterations: int
+    warmup: int | None
+    iterations: int | None
     check: bool
     graph: int = 0
     aggregated: int = 1
@@ -50,7 +51,14 @@ class TableOptions:
 def options_of(options: TableOptions, row: Row) -> TableOptions:
     """``options`` as they were for ``row``: one run may hold calls of several kinds."""
     graph = (row.calls_per_graph or 1) if row.timing == "graph" else 0
-    return replace(options, graph=graph, aggregated=row.aggregated, blocking=row.blocking)
+    return replace(
+        options,
+        warmup=row.warmup if options.warmup is None else options.warmup,
+        iterations=row.iterations if options.iterations is None else options.iterations,
+        graph=graph,
+        aggregated=row.aggregated,
+        blocking=row.blocking,
+    )
 
 
 def format_number(value: float, width: int) -> str:
@@ -85,7 +93,7 @@ def preamble(
         f"# {plain(versions)}",
         f"# Collective test starting: {COLLECTIVES[collective].nccl_tests}_perf",
         f"# nThread 1 nGpus 1 minBytes {options.min_bytes} maxBytes {options.max_bytes} step: {step} "
-        f"warmup iters: {options.warmup} iters: {options.iterations} "
+        f"warmup iters: {options.warmup or 0} iters: {options.iterations or 0} "
         f"agg iters: {options.aggregated} "
         f"validation: {int(options.check)} graph: {options.graph} unalign: 0",
     ]

@@ -13,13 +13,14 @@ from clusterlab import __version__
 from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.cost.calibrated.alpha_beta import fit_alpha_beta
-from clusterlab.cost.calibrated.build import build_calibration, of_one_class
+from clusterlab.cost.calibrated.build import build_calibration, fit_launch, of_one_class
 from clusterlab.cost.calibrated.calibration import SourceFile, SystemCalibration
 from clusterlab.cost.calibrated.points import FitPoint, fit_point
 from clusterlab.cost.scoring.scored import score_one
-from clusterlab.cost.types import PredictRequest
+from clusterlab.cost.types import Issue, PredictRequest
 from clusterlab.runs.calibration_rows import AskedRow, Rows, read_rows
 from clusterlab.runs.hold_out import HeldScore, check_held, held, held_scores, read_conditions
+from clusterlab.runs.typed import issue_named
 from clusterlab.topology.opening import open_fabric
 
 _SHOWN = 20
@@ -30,13 +31,14 @@ Progress = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class CalibrateOptions:
     """What was typed. ``system`` is one of several in the files, ``fabric`` takes the place of what they say,
-    ``hold_out`` are words KEY=VALUE.
+    ``hold_out`` are words KEY=VALUE, or ``half``. ``timing``: how the calls to fit were issued.
     """
 
     inputs: tuple[Path, ...]
     system: str | None = None
     fabric: str | None = None
     hold_out: tuple[str, ...] = ()
+    timing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,16 @@ def calibrate(options: CalibrateOptions, *, progress: Progress) -> CalibrateRepo
     fabric = None if options.fabric is None else open_fabric(options.fabric)
     found = read_rows(options.inputs, fabric)
     system, mine = _of_system(found.rows, options.system)
+    measured = [row.point for row in mine]
     if conditions:
-        check_held([row.point for row in mine], conditions)
-    out = [row for row in mine if conditions and held(row.point, conditions)]
-    rest = [row for row in mine if not (conditions and held(row.point, conditions))]
-    points, counts, notes = _fit_points(rest, system)
+        check_held(measured, conditions)
+    kept_out = held(measured, conditions)
+    out = [row for row, apart in zip(mine, kept_out, strict=True) if apart]
+    rest = [row for row, apart in zip(mine, kept_out, strict=True) if not apart]
+    issue, others = _issue_to_fit(rest, options.timing)
+    fitted = [row for row in rest if row.fits and row.issue == issue]
+    points, counts, notes = _fit_points(fitted, system)
+    notes = [*others, *notes]
     progress(f"fitting {len(points)} points of {system}, and without each part of them in turn")
     try:
         calibration = build_calibration(
@@ -72,11 +79,13 @@ def calibrate(options: CalibrateOptions, *, progress: Progress) -> CalibrateRepo
             sources=_sources(found, counts),
             date_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             made_by=f"clusterlab {__version__}",
+            issue=issue,
         )
     except UsageError:
         for note in (*found.notes, *notes):  # why there may be too few
             progress(note)
         raise
+    calibration = _with_launches(calibration, rest)
     scores = _held_out(out, calibration, points) if out else ()
     return CalibrateReport(calibration, len(points), scores, (*found.notes, *notes))
 
@@ -97,6 +106,44 @@ def _of_system(rows: Sequence[AskedRow], wanted: str | None) -> tuple[str, list[
         )
     system = wanted if wanted is not None else next(iter(counts))
     return system, [row for row in rows if row.point.system == system]
+
+
+_BEST_FIRST: tuple[Issue, ...] = ("library", "graph", "eager")
+"""What the class's constants were measured with; what hides issuing as well; what may not."""
+
+
+def _issue_to_fit(rows: Sequence[AskedRow], wanted: str | None) -> tuple[Issue, list[str]]:
+    """The timing whose rows are fitted: the one asked for, else the best there is, and a note of others."""
+    counts = Counter(row.issue for row in rows if row.fits)
+    if not counts:
+        raise UsageError(
+            f"none of {len(rows)} rows took longer than issuing calls does", where="calibrate",
+            expected="larger sizes, or rows of timing graph or direct",
+        )  # fmt: skip
+    if wanted is not None:
+        issue = issue_named(wanted)
+        if issue not in counts:
+            raise unknown("timing", wanted, counts, where="--timing")
+        return issue, []
+    issue = next(one for one in _BEST_FIRST if one in counts)
+    others = [f"{count} of timing {name}" for name, count in counts.items() if name != issue]
+    if not others:
+        return issue, []
+    return issue, [
+        f"fitted to {counts[issue]} rows of timing {issue}; not to {', '.join(others)} (--timing)"
+    ]
+
+
+def _with_launches(calibration: SystemCalibration, rows: Sequence[AskedRow]) -> SystemCalibration:
+    """With the least time between eager calls, where ``rows`` have enough of them."""
+    calls = []
+    for row in rows:
+        if row.issue == "eager" and isinstance(row.request, PredictRequest):
+            direct = replace(row.request, issue="library", calibration=calibration)
+            work = score_one(row.point, direct).predicted_us
+            calls += [] if work is None else [(row.point.time_us, work)]
+    launch = fit_launch("eager", calls)
+    return calibration if launch is None else replace(calibration, launches=(launch,))
 
 
 def _fit_points(
@@ -155,7 +202,7 @@ def _held_out(
     asked = [(row.point, row.request) for row in rows if isinstance(row.request, PredictRequest)]
     ours = [score_one(p, replace(r, calibration=calibration)) for p, r in asked]
     plain = [score_one(p, r) for p, r in asked]
-    return held_scores(ours, plain, fit_alpha_beta(fitted))
+    return held_scores(ours, plain, fit_alpha_beta(fitted), [r.issue for _, r in asked])
 
 
 def report_data(report: CalibrateReport) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 from clusterlab.cost.host_overhead import LAUNCH_US
+from clusterlab.cost.issue import issue_of
 from clusterlab.cost.scoring.measured import MAX_FILE_BYTES, Measured, MeasuredPoint, measured_in
 from clusterlab.cost.scoring.scored import requests
-from clusterlab.cost.types import PredictRequest, one_group
+from clusterlab.cost.types import Issue, PredictRequest, one_group
 from clusterlab.formats.measured.plausible import named
 from clusterlab.records.documents import FABRIC, PLACEMENT, read_fabric, read_placement
 from clusterlab.records.run_dir import RUN, open_run
@@ -32,11 +33,19 @@ _LAUNCH_BOUND = 2.0
 
 @dataclass(frozen=True, slots=True)
 class AskedRow:
-    """A measured point, what is asked for it (or why nothing can be), and the number of its file."""
+    """A measured point, what is asked for it (or why nothing can be), and the number of its file. One that
+    does not fit says nothing of the fabric: it took no longer than issuing calls does.
+    """
 
     point: MeasuredPoint
     request: PredictRequest | ClusterlabError
     file: int
+    fits: bool = True
+
+    @property
+    def issue(self) -> Issue:
+        """How its calls were issued; a file says nothing of it and is nccl-tests'."""
+        return "library" if isinstance(self.request, ClusterlabError) else self.request.issue
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +73,10 @@ def read_rows(inputs: Sequence[Path], fabric: Fabric | None) -> Rows:
             continue
         seen[digest] = name
         found, left_out = _of_run(path, fabric) if path.is_dir() else _of_csv(content, name, fabric)
-        rows += [AskedRow(point, request, len(files)) for point, request in found]
+        rows += [AskedRow(one.point, one.request, len(files), one.fits) for one in found]
         files.append((name, digest))
         notes += left_out
     return Rows(tuple(rows), tuple(files), tuple(notes))
-
-
-_Asked = tuple[MeasuredPoint, PredictRequest | ClusterlabError]
 
 
 def _content(path: Path) -> tuple[str, bytes]:
@@ -98,7 +104,7 @@ def _content(path: Path) -> tuple[str, bytes]:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
-def _of_csv(content: bytes, name: str, fabric: Fabric | None) -> tuple[list[_Asked], list[str]]:
+def _of_csv(content: bytes, name: str, fabric: Fabric | None) -> tuple[list[AskedRow], list[str]]:
     measured = measured_in(io.BytesIO(content), file=name)
     if not measured.points:
         raise UsageError(
@@ -107,7 +113,8 @@ def _of_csv(content: bytes, name: str, fabric: Fabric | None) -> tuple[list[_Ask
             expected='rows with a size and a time (with a column health: "healthy")',
             fix=named(measured.unusable) or None,
         )
-    return list(requests(measured.points, fabric)), list(_left_out(measured))
+    asked = requests(measured.points, fabric)
+    return [AskedRow(point, request, 0) for point, request in asked], list(_left_out(measured))
 
 
 def _left_out(measured: Measured) -> Iterator[str]:
@@ -123,11 +130,13 @@ def _left_out(measured: Measured) -> Iterator[str]:
             yield f"{measured.file}: {count} {what} left out"
 
 
-def _of_run(path: Path, fabric: Fabric | None) -> tuple[list[_Asked], list[str]]:
-    """The rows that all ranks of a run of NCCL measured, on the fabric that its predictions were made for."""
+def _of_run(path: Path, fabric: Fabric | None) -> tuple[list[AskedRow], list[str]]:
+    """The rows that all ranks of a run of NCCL measured alone, on the fabric that its predictions were made
+    for.
+    """
     run = open_run(path)
     placement = read_placement(run.path)
-    rows = [row for row in latest_rows(read_records(run.path).rows).rows if row.ranks is None]
+    rows = [row for row in latest_rows(read_records(run.path).rows).rows if _counts(row)]
     if placement is None or not rows:
         raise UsageError(
             f"no {PLACEMENT}" if placement is None else "no row that all ranks measured",
@@ -145,19 +154,30 @@ def _of_run(path: Path, fabric: Fabric | None) -> tuple[list[_Asked], list[str]]
     found = fabric or _fabric_of(run.path)
     placed = place_like(found, placement)
     attempts = {a.number: a.context.versions for a in run.info.attempts}
-    kept = [row for row in rows if row.time_us_loop > _LAUNCH_BOUND * LAUNCH_US["eager"]]
-    kept = [row for row in kept if not row.wrong]
     asked = [
-        _asked(row, found, placed, (attempts.get(row.attempt) or {}).get("nccl") or "")
-        for row in kept
+        _asked(row, found, placed, _version(row, attempts.get(row.attempt) or {}))
+        for row in rows
+        if not row.wrong
     ]
     notes = []
-    if len(kept) < len(rows):
+    if wrong := len(rows) - len(asked):
+        notes.append(f"{path}: {wrong} rows left out that had wrong data")
+    if launches := sum(not one.fits for one in asked):
         notes.append(
-            f"{path}: {len(rows) - len(kept)} rows left out that took less than "
-            f"{_LAUNCH_BOUND * LAUNCH_US['eager']:.0f} µs (issuing calls, not the fabric) or had wrong data"
+            f"{path}: {launches} eager rows not fitted that took less than "
+            f"{_LAUNCH_BOUND * LAUNCH_US['eager']:.0f} µs (issuing calls, not the fabric)"
         )
     return asked, notes
+
+
+def _counts(row: Row) -> bool:
+    """Whether it is one plain call of all ranks after the other, which is what ``predict`` speaks of."""
+    return row.ranks is None and row.beside is None and row.uneven is None and row.aggregated == 1
+
+
+def _version(row: Row, versions: Mapping[str, str | None]) -> str:
+    """The library's own word, else the package's beside it."""
+    return row.library_version or versions.get("nccl") or ""
 
 
 def _fabric_of(folder: Path) -> Fabric:
@@ -170,7 +190,7 @@ def _fabric_of(folder: Path) -> Fabric:
     return open_fabric(reference.design)
 
 
-def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> _Asked:
+def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> AskedRow:
     hosts = len(placed.hosts)
     point = MeasuredPoint(
         table=f"{fabric.name} {row.collective} {row.world_size} {version}".strip(),
@@ -193,7 +213,9 @@ def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> _Asked:
         line=0,
         samples=1,
     )
-    return point, PredictRequest(
+    issue = issue_of(row.timing)
+    fits = issue != "eager" or row.time_us_loop > _LAUNCH_BOUND * LAUNCH_US["eager"]
+    request = PredictRequest(
         fabric=fabric,
         groups=one_group(placed),
         collective=row.collective,
@@ -203,9 +225,10 @@ def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> _Asked:
         root=row.root,
         in_place=row.in_place,
         backend="nccl",
-        issue="library",
+        issue=issue,
         library_version=version.partition("+")[0] or None,
     )
+    return AskedRow(point, request, 0, fits)
 
 
 def reasons(rows: Sequence[AskedRow]) -> Counter[str]:

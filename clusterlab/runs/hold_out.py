@@ -15,6 +15,7 @@ from clusterlab.cost.calibrated.alpha_beta import AlphaBeta
 from clusterlab.cost.scoring.asked import version_said
 from clusterlab.cost.scoring.measured import MeasuredPoint
 from clusterlab.cost.scoring.scored import ScoredPoint
+from clusterlab.cost.types import Issue
 
 _KEYS: dict[str, Callable[[MeasuredPoint], str]] = {
     "n": lambda p: str(p.n_ranks),
@@ -30,19 +31,24 @@ _NAMED: dict[str, Callable[[str], str]] = {
 }
 _SHOWN = 12
 
+HALF = "half"
+"""Every second size of each collective, type and number of ranks, the least not among them."""
+
 Condition = tuple[str, frozenset[str]]
 
 
 def read_conditions(words: Sequence[str]) -> tuple[Condition, ...]:
-    """``n=4`` and ``nccl_version=2.27.3,2.29.2``: of each the key, and its values, any of which it may be.
-
-    Raises UsageError naming the word.
+    """``n=4`` and ``nccl_version=2.27.3,2.29.2``: of each the key, and its values, any of which it may be;
+    ``half`` has none. Raises UsageError naming the word.
     """
     found = []
     for word in words:
+        if word == HALF:
+            found.append((HALF, frozenset[str]()))
+            continue
         key, equals, text = word.partition("=")
         if key not in _KEYS:
-            raise unknown("key", key, _KEYS, where=f"--hold-out {word}")
+            raise unknown("key", key, (*_KEYS, HALF), where=f"--hold-out {word}")
         values = [value.strip() for value in text.split(",")]
         if not equals or not all(values):
             raise UsageError(
@@ -54,9 +60,31 @@ def read_conditions(words: Sequence[str]) -> tuple[Condition, ...]:
     return tuple(found)
 
 
-def held(point: MeasuredPoint, conditions: Sequence[Condition]) -> bool:
-    """Whether ``point`` meets all of ``conditions``."""
-    return all(_value(point, key) in values for key, values in conditions)
+def held(points: Sequence[MeasuredPoint], conditions: Sequence[Condition]) -> list[bool]:
+    """Of each of ``points`` whether it meets all of ``conditions``; none does without any."""
+    if not conditions:
+        return [False] * len(points)
+    half = _every_second_size(points)
+    return [
+        all(
+            _place(p) in half if key == HALF else _value(p, key) in values
+            for key, values in conditions
+        )
+        for p in points
+    ]
+
+
+def _every_second_size(points: Sequence[MeasuredPoint]) -> set[tuple[object, ...]]:
+    curves: dict[tuple[object, ...], set[int]] = {}
+    for point in points:
+        curves.setdefault(_place(point)[:-1], set()).add(point.size_bytes)
+    return {(*curve, size) for curve, sizes in curves.items() for size in sorted(sizes)[1::2]}
+
+
+def _place(point: MeasuredPoint) -> tuple[object, ...]:
+    """The curve that a point stands on, and where."""
+    nodes = point.n_nodes or 1
+    return point.collective, point.dtype, point.n_ranks, nodes, point.size_bytes
 
 
 def _value(point: MeasuredPoint, key: str) -> str:
@@ -66,10 +94,15 @@ def _value(point: MeasuredPoint, key: str) -> str:
 
 def check_held(points: Sequence[MeasuredPoint], conditions: Sequence[Condition]) -> None:
     """Raise UsageError where ``conditions`` keep no row, or all."""
-    count = sum(held(p, conditions) for p in points)
+    count = sum(held(points, conditions))
     if 0 < count < len(points):
         return
     key, _ = conditions[0]
+    if key == HALF:
+        raise UsageError(
+            f"holds {count} of {len(points)} rows", where=f"--hold-out {HALF}",
+            expected="rows of two or more sizes",
+        )  # fmt: skip
     known = sorted({_value(p, key) for p in points})
     more = ", …" if len(known) > _SHOWN else ""
     raise UsageError(
@@ -81,10 +114,11 @@ def check_held(points: Sequence[MeasuredPoint], conditions: Sequence[Condition])
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """|predicted / measured - 1| in percent, mean and 90th percentile (interpolated), of ``n`` rows."""
+    """|predicted / measured - 1| in percent of ``n`` rows: mean, median, 90th percentile (interpolated)."""
 
     n: int
     mape_pct: float
+    median_pct: float
     p90_pct: float
 
 
@@ -108,10 +142,17 @@ def held_scores(
     scored: Sequence[ScoredPoint],
     plain: Sequence[ScoredPoint],
     alpha_beta: dict[str, AlphaBeta],
+    issues: Sequence[Issue],
 ) -> tuple[HeldScore, ...]:
-    """Of all rows, by collective and by size band. ``plain`` are the same rows by the class's constants."""
+    """Of all rows, by how calls were issued where that differs, by collective and by size band. ``plain``
+    are the same rows by the class's constants.
+    """
     rows = list(zip(scored, plain, strict=True))
     groups = {"all rows": rows}
+    if len(set(issues)) > 1:
+        for issue in sorted(set(issues)):
+            mine = (r for r, i in zip(rows, issues, strict=True) if i == issue)
+            groups[f"timing {issue}"] = list(mine)
     for name in sorted({s.point.collective for s in scored}):
         groups[name] = [r for r in rows if r[0].point.collective == name]
     for band in BANDS:
@@ -145,4 +186,6 @@ def _alpha_beta_error(point: MeasuredPoint, models: dict[str, AlphaBeta]) -> flo
 
 def _errors(errors: Sequence[float | None]) -> Errors | None:
     sizes = sorted(100 * abs(e) for e in errors if e is not None)
-    return Errors(len(sizes), fmean(sizes), percentile(sizes, 0.9)) if sizes else None
+    if not sizes:
+        return None
+    return Errors(len(sizes), fmean(sizes), percentile(sizes, 0.5), percentile(sizes, 0.9))

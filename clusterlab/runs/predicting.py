@@ -8,13 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Point, Predicted
+from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibration import Calibration
+from clusterlab.cost.issue import issue_of
 from clusterlab.cost.predict import as_predicted, predict
 from clusterlab.cost.routing import routing_of
 from clusterlab.cost.types import NoFigureError, PredictRequest
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
+from clusterlab.records.environment import versions
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import matching_design, place_like
@@ -34,15 +38,16 @@ class Model:
 
     ``observed`` is where ranks really are, ``on_fabric`` the same with their devices on the fabric.
     ``fabric`` is None when no design describes the hardware; then nothing is predicted. ``note`` says
-    why, or why the predictions may not be of this hardware.
+    why, or why the predictions may not be of this hardware. ``library_version`` is NCCL's, where known.
     """
 
     observed: Placement
     backend: str
     fabric: Fabric | None = None
     on_fabric: Placement | None = None
-    calibration: Calibration | None = None
+    calibration: Calibration | SystemCalibration | None = None
     note: str | None = None
+    library_version: str | None = None
 
     def write(self, folder: Path) -> None:
         """Write placement.json and fabric.yaml into the run directory."""
@@ -60,9 +65,11 @@ class Model:
         )
 
 
-def _calibration_text(calibration: Calibration | None) -> str | None:
+def _calibration_text(calibration: Calibration | SystemCalibration | None) -> str | None:
     if calibration is None:
         return None
+    if isinstance(calibration, SystemCalibration):
+        return calibration.source
     return (
         f"self-calibration of {calibration.system} with {calibration.backend} ({calibration.library}), "
         f"{calibration.date_utc}: {calibration.source}"
@@ -70,13 +77,27 @@ def _calibration_text(calibration: Calibration | None) -> str | None:
 
 
 def choose_model(
-    observed: Placement, backend: str, fabric: str | None, calibration: Calibration | None
+    observed: Placement,
+    backend: str,
+    fabric: str | None,
+    calibration: Calibration | SystemCalibration | None,
+    *,
+    library_version: str | None = None,
 ) -> Model:
     """The fabric for ranks that sit where ``observed`` says.
 
     ``fabric`` is what the user named (a design or a file); otherwise this host for ranks without GPUs,
-    or the shipped design that matches the GPUs.
+    or the shipped design that matches the GPUs. ``calibration`` is of the host for gloo, of the system for
+    NCCL. ``library_version`` is the NCCL that will run (None: the package's beside torch). Raises UsageError
+    for a calibration of another backend.
     """
+    if isinstance(calibration, SystemCalibration) and backend != "nccl":
+        raise UsageError(
+            f"{backend} is measured", where=calibration.path or "--calibration",
+            expected="NCCL: it is a calibration of NCCL",
+        )  # fmt: skip
+    if backend == "nccl":
+        library_version = (library_version or versions().get("nccl") or "").partition("+")[0]
     if fabric is None:
         fabric = THIS_HOST if backend == "gloo" else _design_of(observed)
     if fabric is None:
@@ -85,7 +106,15 @@ def choose_model(
         return Model(observed, backend, note=note)
     found = host_fabric(read_host()) if fabric == THIS_HOST else open_fabric(fabric)
     placed = place_like(found, _as_one_host(observed) if fabric == THIS_HOST else observed)
-    return Model(observed, backend, found, placed, calibration, note=_elsewhere(observed, found))
+    return Model(
+        observed,
+        backend,
+        found,
+        placed,
+        calibration,
+        note=_elsewhere(observed, found),
+        library_version=library_version or None,
+    )
 
 
 def _elsewhere(observed: Placement, fabric: Fabric) -> str | None:
@@ -164,6 +193,8 @@ def _predict(
         in_place=point.in_place,
         backend=model.backend,
         routing=routing_of(fabric, model.backend),
+        issue=issue_of(point.timing),
+        library_version=model.library_version,
         calibration=model.calibration,
     )
     return as_predicted(predict(request))

@@ -7,6 +7,7 @@ from typing import get_args
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.issue import ISSUE_OF_TIMING
 from clusterlab.cost.nccl.constants import typed_version
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.nccl.value_types import check_values
@@ -47,7 +48,11 @@ def version_named(text: str | None) -> str | None:
 
 
 def issue_named(text: str | None) -> Issue:
-    """The way calls are issued; nccl-tests' unless said. Raises UsageError with the nearest name."""
+    """The way calls are issued; nccl-tests' unless said. ``direct``, as a run's rows call nccl-tests' way, is
+    understood. Raises UsageError with the nearest name.
+    """
+    if text in ISSUE_OF_TIMING:
+        return ISSUE_OF_TIMING[text]
     known: tuple[Issue, ...] = get_args(Issue)
     for issue in known:
         if issue == (text or "library"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -318,3 +319,5 @@ def test_options_above_a_table_are_those_of_its_rows() -> None:
     assert "agg iters: 4 " in lines[2] and "graph: 20 " in lines[2]
     assert any("Blocking Enabled" in line for line in lines)
     assert options_of(OPTIONS, renamed(row, timing="eager")).graph == 0
+    counted = options_of(replace(OPTIONS, warmup=None, iterations=None), row)
+    assert (counted.warmup, counted.iterations) == (row.warmup, row.iterations)

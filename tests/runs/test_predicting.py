@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from clusterlab.core.dtypes import dtype
+from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Verdict
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
-from clusterlab.runs.predicting import choose_model
+from clusterlab.core.rows import Measurement, make_point, make_row
+from clusterlab.cost.host_overhead import LAUNCH_US
+from clusterlab.cost.issue import ISSUE_OF_TIMING, issue_of
+from clusterlab.cost.types import Issue
+from clusterlab.records.documents import read_fabric
+from clusterlab.runs.predicting import choose_model, predict_points
+from clusterlab.verdict.judge import judge_row
+from tests.cost.calibrated.examples import calibration
+
+GPUS = Placement(
+    tuple(RankPlacement(r, "h", r, gpu_name="NVIDIA H100 80GB HBM3") for r in range(8))
+)
+MEASURED = Measurement(20, 5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01, 0)
 
 
 def test_a_fabric_of_gpus_for_ranks_without_is_said() -> None:
@@ -18,3 +39,42 @@ def test_simulated_gpus_and_real_ones_are_as_described() -> None:
         tuple(RankPlacement(r, "h", r, gpu_name="NVIDIA H100 80GB HBM3") for r in range(2))
     )
     assert choose_model(gpus, "nccl", "hgx-h100", None).note is None
+
+
+def test_a_point_is_predicted_by_its_own_timing_and_the_systems_calibration() -> None:
+    """Eager calls are no faster than the host issues them; all have the calibration's interval."""
+    model = choose_model(GPUS, "nccl", "hgx-h100", calibration(), library_version="2.27.5+cuda12")
+    assert model.library_version == "2.27.5"
+    points = {
+        timing: make_point("all_reduce", 8, dtype("float32"), 8, timing=timing)
+        for timing in ISSUE_OF_TIMING
+    }
+    found = predict_points(list(points.values()), model)
+    assert found[points["eager"]].time_us == LAUNCH_US["eager"]
+    assert found[points["direct"]].time_us == found[points["graph"]].time_us < 30.0
+    for timing, point in points.items():
+        row = make_row(
+            point, replace(MEASURED, time_us_loop=found[point].time_us), found[point],
+            backend="nccl", attempt=1, time_utc="2026-11-30T12:00:00Z",
+        )  # fmt: skip
+        assert row.predicted_low_us and row.predicted_high_us and row.predicted_coverage, timing
+        assert judge_row(row).verdict == Verdict.PASS
+        slow = replace(row, time_us_loop=2 * row.predicted_high_us)
+        assert judge_row(slow).verdict == Verdict.SLOW
+
+
+def test_the_reference_in_the_run_names_the_calibration(tmp_path: Path) -> None:
+    choose_model(GPUS, "nccl", "hgx-h100", calibration()).write(tmp_path)
+    reference = read_fabric(tmp_path)
+    assert reference is not None and reference.calibration == calibration().source
+
+
+def test_a_calibration_of_nccl_is_refused_for_gloo() -> None:
+    with pytest.raises(UsageError, match="gloo is measured; expected NCCL"):
+        choose_model(local_placement(2, "here"), "gloo", None, calibration())
+
+
+def test_every_timing_has_its_word_and_others_are_refused() -> None:
+    assert set(ISSUE_OF_TIMING.values()) == set(get_args(Issue))
+    with pytest.raises(UsageError, match=r"unknown timing 'eagre'.*did you mean 'eager'"):
+        issue_of("eagre")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.bands import percentile
 from clusterlab.cost.calibrated.calibration import (
     Factors,
     FittedConstant,
@@ -15,13 +17,15 @@ from clusterlab.cost.calibrated.calibration import (
     SystemCalibration,
 )
 from clusterlab.cost.calibrated.correction import KNOTS_BYTES
-from clusterlab.cost.calibrated.crossval import cross_validate, scores, spreads
+from clusterlab.cost.calibrated.crossval import NOMINAL, cross_validate, scores, spreads
 from clusterlab.cost.calibrated.fit import Fitted, fit
 from clusterlab.cost.calibrated.machine import joined
 from clusterlab.cost.calibrated.parameters import moved, unit_of
 from clusterlab.cost.calibrated.points import FitPoint
 from clusterlab.cost.effects.constants import shipped_effects
+from clusterlab.cost.host_overhead import Launch
 from clusterlab.cost.nccl.constants import parse_version
+from clusterlab.cost.types import Issue
 
 FEWEST_POINTS = 8
 FEWEST_SIZES = 4
@@ -44,9 +48,10 @@ def build_calibration(
     sources: Sequence[SourceFile],
     date_utc: str,
     made_by: str,
+    issue: Issue = "library",
 ) -> SystemCalibration:
-    """The calibration of one machine called ``system``. Raises UsageError for rows that are too few, or of
-    two machines.
+    """The calibration of one machine called ``system``, whose calls were issued by ``issue``. Raises
+    UsageError for rows that are too few, or of two machines.
     """
     _check_enough(points, system)
     machine = joined((p.machine for p in points), system=system)
@@ -62,6 +67,8 @@ def build_calibration(
         network=network,
         versions=_versions(points),
         through_host=any(p.through_host for p in points),
+        issue=issue,
+        launches=(),
         seen=tuple(_seen(name, points) for name in collectives),
         constants=_constants(fitted, points[0].chip, network),
         factors=tuple(
@@ -73,6 +80,30 @@ def build_calibration(
         sources=tuple(sources),
         date_utc=date_utc,
         made_by=made_by,
+    )
+
+
+FEWEST_LAUNCHES = 4
+_LAUNCH_SHARE = 0.6
+"""A call whose work takes less than this share of it was waiting for the next to be issued."""
+
+_LEAST_LAUNCH_SPREAD = 1.03
+
+
+def fit_launch(issue: Issue, calls: Sequence[tuple[float, float]]) -> Launch | None:
+    """The least time from one call to the next, from pairs of what a call took and what its work takes
+    (µs); None where too few were bound by it. It lies in its range for eight of ten such calls.
+    """
+    bound = sorted(taken for taken, work in calls if work < _LAUNCH_SHARE * taken)
+    if len(bound) < FEWEST_LAUNCHES:
+        return None
+    middle = median(bound)
+    return Launch(
+        issue,
+        middle,
+        min(percentile(bound, (1 - NOMINAL) / 2), middle / _LEAST_LAUNCH_SPREAD),
+        max(percentile(bound, (1 + NOMINAL) / 2), middle * _LEAST_LAUNCH_SPREAD),
+        len(bound),
     )
 
 

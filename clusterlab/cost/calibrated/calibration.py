@@ -14,7 +14,9 @@ from clusterlab.cost.effects.constants import (
     EffectTable,
     shipped_effects,
 )
+from clusterlab.cost.host_overhead import Launch
 from clusterlab.cost.nccl.constants import parse_version
+from clusterlab.cost.types import Issue
 
 LeftOut = Literal["sizes", "ranks"]
 """What a fit had not seen when it was scored: every fourth size, or a number of ranks."""
@@ -100,8 +102,9 @@ class SystemCalibration:
     """NCCL's constants on one system. ``system`` is its name in the files, ``machine`` what it is.
 
     ``chip`` and ``network`` are the classes whose constants these take the place of (``network`` None:
-    nothing was measured between nodes). ``through_host``: the ranks had no peer access. ``path`` is the
-    file it was read from.
+    nothing was measured between nodes). ``through_host``: the ranks had no peer access. ``issue`` is how
+    the fitted calls were issued, ``launches`` the least times of others. ``path`` is the file it was read
+    from.
     """
 
     system: str
@@ -110,6 +113,8 @@ class SystemCalibration:
     network: str | None
     versions: tuple[str, ...]
     through_host: bool
+    issue: Issue
+    launches: tuple[Launch, ...]
     seen: tuple[SeenCollective, ...]
     constants: tuple[FittedConstant, ...]
     factors: tuple[Factors, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path as File
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.errors import UsageError
@@ -24,6 +24,8 @@ from clusterlab.cost.calibrated.machine import Machine
 from clusterlab.cost.calibrated.parameters import NAMES, unit_of
 from clusterlab.cost.calibration import calibration_text
 from clusterlab.cost.effects.constants import CHIPS, NETWORKS
+from clusterlab.cost.host_overhead import Launch
+from clusterlab.cost.types import Issue
 from clusterlab.formats.fields import at, mapping, number, sequence, short, text
 from clusterlab.formats.strict_yaml import Document, Path, read_yaml
 
@@ -91,6 +93,9 @@ def from_yaml(content: str, *, file: str) -> SystemCalibration:
         network=read.optional_one_of(("network",), NETWORKS),
         versions=tuple(read.words(("versions",))),
         through_host=read.flag(("through_host",)),
+        # Files from before say neither: their rows were nccl-tests'.
+        issue="library" if at(document, ("issue",)) is None else _issue(read, ("issue",)),
+        launches=tuple(_launch(read, p) for p in read.rows("launches", Launch)),
         seen=tuple(_seen(read, p) for p in read.rows("seen", SeenCollective, least=1)),
         constants=tuple(_constant(read, p) for p in read.rows("constants", FittedConstant)),
         factors=tuple(_factors(read, p) for p in read.rows("factors", Factors)),
@@ -238,6 +243,22 @@ def _spread(read: _Reader, path: Path) -> Spread:
         low=read.figure((*path, "low"), 1e-4, 1.0),
         high=read.figure((*path, "high"), 1.0, 1e4),
         coverage=read.figure((*path, "coverage"), 0.0, 1.0),
+    )
+
+
+def _issue(read: _Reader, path: Path) -> Issue:
+    issues: tuple[Issue, ...] = get_args(Issue)
+    found = read.one_of(path, issues)
+    return next(issue for issue in issues if issue == found)
+
+
+def _launch(read: _Reader, path: Path) -> Launch:
+    return Launch(
+        issue=_issue(read, (*path, "issue")),
+        time_us=read.figure((*path, "time_us"), 0.0, 1e6),
+        low_us=read.figure((*path, "low_us"), 0.0, 1e6),
+        high_us=read.figure((*path, "high_us"), 0.0, 1e6),
+        points=read.whole((*path, "points")),
     )
 
 

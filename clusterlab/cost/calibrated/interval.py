@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from clusterlab.core.sizes import human_size
 from clusterlab.cost.bands import size_band
 from clusterlab.cost.calibrated.calibration import SeenCollective, Spread, SystemCalibration
-from clusterlab.cost.types import Interval
+from clusterlab.cost.host_overhead import SAME_FROM_BYTES
+from clusterlab.cost.types import Interval, Issue
 
 OTHER_VERSION = 1.04
 """More room either way for a release that was not measured. Chosen on holding out each of nine releases on
@@ -28,6 +29,7 @@ class Asked:
     size_bytes: int
     version: str | None
     through_host: bool
+    issue: Issue = "library"
 
 
 def interval_of(calibration: SystemCalibration, asked: Asked, time_us: float) -> Interval:
@@ -97,11 +99,22 @@ def unseen(calibration: SystemCalibration, asked: Asked) -> tuple[str, ...]:
             f"NCCL {asked.version}: calibrated with {', '.join(calibration.versions)}; the interval is wider "
             f"by {OTHER_VERSION - 1:.0%}"
         )
+    if not _issue_known(calibration, asked):
+        notes.append(
+            f"timing {asked.issue}: calibrated with {calibration.issue}, which differs below "
+            f"{human_size(SAME_FROM_BYTES)}"
+        )
     if asked.through_host != calibration.through_host:
         ways = ("peer access", "copies through the host's memory")
         here, there = ways[asked.through_host], ways[calibration.through_host]
         notes.append(f"{here} between the ranks: calibrated with {there}")
     return tuple(notes)
+
+
+def _issue_known(calibration: SystemCalibration, asked: Asked) -> bool:
+    """Whether calls issued so were measured: in the fit, or their least time beside it."""
+    known = {calibration.issue, *(launch.issue for launch in calibration.launches)}
+    return asked.issue in known or asked.size_bytes >= SAME_FROM_BYTES
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -11,7 +11,7 @@ from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import Features, with_bytes
 from clusterlab.cost.effects.formula import host_memory_us, time_us
 from clusterlab.cost.estimate import Estimate, Group
-from clusterlab.cost.host_overhead import with_launch
+from clusterlab.cost.host_overhead import Launch, with_launch
 from clusterlab.cost.nccl.busiest import NICS, Busiest, busiest
 from clusterlab.cost.nccl.case import Case, made_case
 from clusterlab.cost.nccl.choice import Choice, ranked
@@ -41,7 +41,7 @@ def nccl_estimate(
     comm = case.comm
     if comm.ranks == 1:
         alone = Estimate(0.0, "local", None, "one rank", 0.0, (), notes=(ONE_RANK,))
-        return with_launch(alone, request.issue)
+        return with_launch(alone, request.issue, measured=_launches(request))
     if name in COLLECTIVES:
         estimate = _collective(request.fabric, case, request.size_bytes)
     else:
@@ -53,7 +53,15 @@ def nccl_estimate(
         notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
     asked = request.library_version is not None
     note = constants_for(comm.version, comm.library).note if asked else ""
-    return with_launch(estimate, request.issue, (*notes, *([note] if note else [])))
+    said = (*notes, *([note] if note else []))
+    return with_launch(estimate, request.issue, said, _launches(request))
+
+
+def _launches(request: PredictRequest) -> tuple[tuple[Launch, ...], str]:
+    calibration = request.calibration
+    if isinstance(calibration, SystemCalibration):
+        return calibration.launches, calibration.source
+    return (), ""
 
 
 def _judged(
@@ -63,7 +71,7 @@ def _judged(
     comm = case.comm
     asked = Asked(
         case.collective, comm.ranks, comm.nodes, request.size_bytes,
-        request.library_version, comm.host_memory,
+        request.library_version, comm.host_memory, request.issue,
     )  # fmt: skip
     return replace(
         estimate,

@@ -15,9 +15,10 @@ from clusterlab.cost.calibrated.correction import KNOTS_BYTES, NONE, Correction
 from clusterlab.cost.calibrated.interval import OTHER_RANKS, OTHER_VERSION
 from clusterlab.cost.calibrated.parameters import MOST_SIGMAS, NAMES, SIGMAS, moved, unit_of
 from clusterlab.cost.effects.constants import shipped_effects
+from clusterlab.cost.host_overhead import SAME_FROM_BYTES, Launch
 from clusterlab.cost.nccl.explain import explain
 from clusterlab.cost.predict import predict
-from clusterlab.cost.types import PredictRequest
+from clusterlab.cost.types import Issue, PredictRequest
 from tests.cost.calibrated.examples import (
     COLLECTIVES,
     built,
@@ -186,7 +187,32 @@ def test_the_interval_of_an_eager_call_starts_where_calls_can_be_issued() -> Non
     asked = replace(request("hgx-h100", 8, "all_reduce", 8, calibration()), issue="eager")
     found = predict(asked)
     assert found.interval is not None
-    assert found.time_us == found.interval.low_us == found.interval.high_us == 38.0
+    # What eager calls took on the machine whose launch is shipped.
+    assert (found.interval.low_us, found.time_us, found.interval.high_us) == (34.0, 38.0, 40.0)
+
+
+def test_a_launch_measured_on_the_system_takes_the_place_of_the_shipped_one() -> None:
+    launch = Launch("eager", 60.0, 55.0, 70.0, 12)
+    made = replace(calibration(), launches=(launch,))
+    found = predict(
+        replace(request("hgx-h100", 8, "all_reduce", 8, calibration=made), issue="eager")
+    )
+    assert found.interval is not None
+    assert (found.interval.low_us, found.time_us, found.interval.high_us) == (55.0, 60.0, 70.0)
+    assert found.provenance[-1].source == made.source
+    direct = predict(request("hgx-h100", 8, "all_reduce", 8, calibration=made))
+    assert direct.time_us < 30.0
+
+
+@pytest.mark.parametrize("issue", ["eager", "graph", "library"])
+@pytest.mark.parametrize("size", [8, SAME_FROM_BYTES - 1, SAME_FROM_BYTES])
+def test_a_way_of_issuing_calls_that_was_not_measured_is_said_where_it_counts(
+    issue: Issue, size: int
+) -> None:
+    made = replace(calibration(), issue="graph")
+    asked = replace(request("hgx-h100", 8, "all_reduce", size, calibration=made), issue=issue)
+    said = [note for note in predict(asked).notes if note.startswith("timing")]
+    assert bool(said) is (issue != "graph" and size < SAME_FROM_BYTES)
 
 
 def test_a_correction_is_flat_beyond_its_ends_and_passes_its_knots() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.calibrated.file import from_yaml, load_system_calibration, to_yaml
 from clusterlab.cost.calibration import save_calibration
+from clusterlab.cost.host_overhead import Launch
 from tests.cost.calibrated.examples import calibration
 from tests.cost.examples import calibration as of_host
 
@@ -73,6 +74,10 @@ def test_what_is_written_is_read_back() -> None:
         (("sources", 0, "sha256"), "abc", "sources[0].sha256: 'abc'; expected 64 hexadecimal"),
         (("sources",), 7, "sources: 7 is not a list"),
         (("backend",), "gloo", "a self-calibration, of one host's cores"),
+        (("issue",), "direct", "unknown issue 'direct'; expected one of eager, graph, library"),
+        (("launches",), [{"issue": "eager"}], "launches[0].time_us: nothing is not a number"),
+        (("launches",), [{"issue": "eagre"}], "did you mean 'eager'"),
+        (("launches",), [{"of": "eager"}], "unknown key 'of'"),
         (("extra",), 1, "unknown key 'extra'"),
     ],
 )  # fmt: skip
@@ -89,6 +94,16 @@ def test_a_damaged_field_is_refused_by_name(
     with pytest.raises(UsageError) as caught:
         from_yaml(text, file="cal.yaml")
     assert message in str(caught.value) and "cal.yaml" in str(caught.value)
+
+
+def test_launches_are_kept_and_a_file_from_before_has_none() -> None:
+    made = replace(calibration(), issue="graph", launches=(Launch("eager", 36.5, 34.25, 40.5, 20),))
+    again = from_yaml(to_yaml(made), file="cal.yaml")
+    assert (again.issue, again.launches) == (made.issue, made.launches)
+    older = yaml.safe_load(TEXT)
+    del older["issue"], older["launches"]
+    read = from_yaml(yaml.safe_dump(older, allow_unicode=True), file="cal.yaml")
+    assert (read.issue, read.launches) == ("library", ())
 
 
 @given(cut=st.integers(0, len(TEXT)))
