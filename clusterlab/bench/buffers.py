@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Buffers:
     """Flat tensors of the point's dtype. Out of place they do not overlap.
 
-    In place (nccl-tests' ``sendInplaceOffset`` and ``recvInplaceOffset``): all_gather sends the rank's
-    own slice of the receive buffer, reduce_scatter receives into the rank's own slice of the send
-    buffer, every other collective has one buffer for both.
+    In place (nccl-tests' ``sendInplaceOffset`` and ``recvInplaceOffset``): all_gather and gather send the
+    rank's own slice of the receive buffer, reduce_scatter and scatter receive into the rank's own slice of
+    the send buffer, every other collective has one buffer for both. Of a rooted one all ranks have both.
     """
 
     send: torch.Tensor
@@ -72,8 +72,8 @@ class Arena:
         if not point.in_place:
             return Buffers(first, self._second[:second_bytes].view(kind))
         own = slice(rank * shape.count, (rank + 1) * shape.count)
-        if point.collective == "all_gather":
+        if point.collective in ("all_gather", "gather"):
             return Buffers(first[own], first)
-        if point.collective == "reduce_scatter":
+        if point.collective in ("reduce_scatter", "scatter"):
             return Buffers(first, first[own])
         return Buffers(first, first)

@@ -11,6 +11,7 @@ from clusterlab.bench.data import PERIOD, Expected, reduced, sent
 from clusterlab.bench.ops import Operation
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.rows import Point
+from clusterlab.core.uneven import parts_of
 
 if TYPE_CHECKING:
     import torch
@@ -46,22 +47,24 @@ class Found:
 def checkable(point: Point) -> bool:
     """Whether the point's result is defined.
 
-    In place, all_to_all and send_recv read and write the same memory at once; nccl-tests reports N/A
-    for both.
+    In place, all_to_all, all_to_all_v and send_recv read and write the same memory at once; nccl-tests
+    reports N/A for them.
     """
-    return not (point.in_place and point.collective in ("all_to_all", "send_recv"))
+    at_once = ("all_to_all", "all_to_all_v", "send_recv")
+    return not (point.in_place and point.collective in at_once)
 
 
 def expected_segments(point: Point, rank: int) -> list[Segment]:
-    """What ``rank`` must have received; empty for ranks that receive nothing (reduce, not the root;
-    the first rank of a send).
+    """What ``rank`` must have received; empty for ranks that receive nothing (reduce and gather, not the
+    root; the first rank of a send).
     """
     n, count = point.world_size, point.count
-    if point.collective in ("all_gather", "all_to_all"):
-        start = rank * count if point.collective == "all_to_all" else 0
-        return [Segment(source * count, count, source, start) for source in range(n)]
-    if point.collective == "reduce" and rank != point.root:
+    if point.collective in ("reduce", "gather") and rank != point.root:
         return []
+    if point.collective in ("all_gather", "gather"):
+        return [Segment(source * count, count, source, 0) for source in range(n)]
+    if point.collective in ("all_to_all", "all_to_all_v"):
+        return _exchanged(point, rank)
     if point.collective == "send" and rank == 0:
         return []
     whole = {
@@ -69,19 +72,30 @@ def expected_segments(point: Point, rank: int) -> list[Segment]:
         "reduce": Segment(0, count, None, 0),
         "reduce_scatter": Segment(0, count, None, rank * count),
         "broadcast": Segment(0, count, point.root, 0),
+        "scatter": Segment(0, count, point.root, rank * count),
         **dict.fromkeys(("send_recv", "send", "ping_pong"), Segment(0, count, (rank - 1) % n, 0)),
     }
     return [whole[point.collective]]
 
 
+def _exchanged(point: Point, rank: int) -> list[Segment]:
+    """One part from every rank, which has those for lower ranks before it."""
+    matrix = parts_of(point.uneven, point.world_size, point.count * point.world_size)
+    found, offset = [], 0
+    for source, row in enumerate(matrix):
+        found.append(Segment(offset, row[rank], source, sum(row[:rank])))
+        offset += row[rank]
+    return found
+
+
 def reset(point: Point, buffers: Buffers, rank: int) -> None:
     """Poison what is to be received and write the rank's data into what it sends.
 
-    In place the data overwrites the poison where the buffers overlap. Only the
-    root of a broadcast has data.
+    In place the data overwrites the poison where the buffers overlap. Only the root of a broadcast or
+    scatter has data.
     """
     poison(buffers.recv, point.dtype)
-    if point.collective != "broadcast" or rank == point.root:
+    if point.collective not in ("broadcast", "scatter") or rank == point.root:
         fill(buffers.send, sent(rank, point.world_size, point.dtype, point.op))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clusterlab.bench.buffers import Buffers
 from clusterlab.bench.transfers import exchange, transfer_batches
 from clusterlab.core.rows import Point
+from clusterlab.core.uneven import parts_of
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -86,6 +87,32 @@ def _all_to_all(_point: Point, buffers: Buffers, _rank: int, group: ProcessGroup
     return lambda: dist.all_to_all_single(buffers.recv, buffers.send, group=group)
 
 
+def _all_to_all_v(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None) -> Call:
+    """Parts one behind the other in both buffers, which have room for the busiest rank's."""
+    import torch.distributed as dist
+
+    matrix = parts_of(point.uneven, point.world_size, point.count * point.world_size)
+    out, into = list(matrix[rank]), [row[rank] for row in matrix]
+    send, recv = buffers.send[: sum(out)], buffers.recv[: sum(into)]
+    return lambda: dist.all_to_all_single(recv, send, into, out, group)
+
+
+def _gather(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None) -> Call:
+    import torch.distributed as dist
+
+    root = point.root or 0
+    parts = list(buffers.recv.split(point.count)) if rank == root else None
+    return lambda: dist.gather(buffers.send, parts, group=group, group_dst=root)
+
+
+def _scatter(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None) -> Call:
+    import torch.distributed as dist
+
+    root = point.root or 0
+    parts = list(buffers.send.split(point.count)) if rank == root else None
+    return lambda: dist.scatter(buffers.recv, parts, group=group, group_src=root)
+
+
 def _broadcast(point: Point, buffers: Buffers, _rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
@@ -110,6 +137,9 @@ _BINDERS: dict[str, Callable[[Point, Buffers, int, Any], Call]] = {
     "reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather,
     "all_to_all": _all_to_all,
+    "all_to_all_v": _all_to_all_v,
+    "gather": _gather,
+    "scatter": _scatter,
     "broadcast": _broadcast,
     "reduce": _reduce,
     "send_recv": _transfer,

@@ -63,6 +63,13 @@ def matrix_name(rows: Sequence[Sequence[int]]) -> str:
     return "matrix:" + "/".join(" ".join(str(number // common) for number in row) for row in rows)
 
 
+def parts_of(uneven: str | None, world_size: int, elements: int) -> Matrix:
+    """The same also of None: equal parts, of an ``elements`` that the ranks divide."""
+    if uneven is None:
+        return ((elements // world_size,) * world_size,) * world_size
+    return parts(uneven, world_size, elements)
+
+
 def check_uneven(uneven: str, world_size: int) -> None:
     """Raises UsageError where ``uneven`` (a name as kept) has nothing to send among so many ranks."""
     if uneven.startswith("matrix:"):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.options import BenchOptions
-from clusterlab.bench.runner import measure_points
+from clusterlab.bench.runner import measure_steps
 from clusterlab.bench.support import unsupported_reason
-from clusterlab.core.collectives import COLLECTIVES, REDUCE_OPS
+from clusterlab.core.collectives import REDUCE_OPS, SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.rows import Measurement, Point, make_point
 from clusterlab.launch.identity import RankIdentity
@@ -40,7 +40,7 @@ class Sweep:
 
 def combinations(backend: str, world_size: int) -> Iterator[tuple[str, str, str | None]]:
     """Every collective, dtype and operator that ``backend`` has."""
-    for what in COLLECTIVES.values():
+    for what in SWEPT.values():
         for dtype in DTYPES:
             for op in REDUCE_OPS if what.reduces else (None,):
                 if unsupported_reason(backend, world_size, what.name, dtype, op) is None:
@@ -68,13 +68,14 @@ def sweep(
     *,
     options: BenchOptions = QUICK,
     backend: str = "gloo",
+    steps: Sequence[Sequence[Point]] | None = None,
     interfere: Interfere | None = None,
     with_store: bool = True,
     log_dir: Path | None = None,
 ) -> Sweep:
-    """Measure ``points`` on freshly forked ranks."""
+    """Measure ``points`` one after the other, or ``steps``, on freshly forked ranks."""
     results = tmp_path / "measured.pickle"
-    todo = list(points)
+    todo = list(steps) if steps is not None else [(point,) for point in points]
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
         store = join(identity, open_store, backend)
@@ -88,7 +89,7 @@ def sweep(
                 if interfere is not None:
                     interfere(identity, point)
 
-            measure_points(
+            measure_steps(
                 identity,
                 todo,
                 options,

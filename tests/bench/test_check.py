@@ -18,12 +18,16 @@ from clusterlab.bench.check import (
     reset,
 )
 from clusterlab.bench.data import PERIOD, Expected, reduced, sent
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.rows import Point, make_point
+from clusterlab.core.uneven import parts_of
 
 CPU = torch.device("cpu")
-names = st.sampled_from(list(COLLECTIVES))
+names = st.sampled_from(list(SWEPT))
+shapes = st.sampled_from(
+    ["linear", "hot:0.5", "hot:1", "random:5", "matrix:" + "/".join(6 * ["1 0 7 2 0 3"])]
+)
 dtypes = st.sampled_from(["int8", "uint8", "int32", "int64", "float16", "float32", "bfloat16"])
 
 
@@ -31,7 +35,7 @@ def deliver(point: Point, ranks: list[Buffers]) -> None:
     """The collective in one process, written from its definition; min, so that it is exact."""
     n, count = point.world_size, point.count
     sends = [b.send.clone() for b in ranks]
-    everything = torch.stack(sends).amin(dim=0) if COLLECTIVES[point.collective].reduces else None
+    everything = torch.stack(sends).amin(dim=0) if SWEPT[point.collective].reduces else None
     for rank, buffers in enumerate(ranks):
         match point.collective:
             case "all_reduce":
@@ -43,6 +47,19 @@ def deliver(point: Point, ranks: list[Buffers]) -> None:
                 buffers.recv.copy_(everything[rank * count : (rank + 1) * count])
             case "all_gather":
                 buffers.recv.copy_(torch.cat(sends))
+            case "gather":
+                if rank == point.root:
+                    buffers.recv.copy_(torch.cat(sends))
+            case "scatter":
+                buffers.recv.copy_(sends[point.root][rank * count : (rank + 1) * count])
+            case "all_to_all_v":
+                matrix = parts_of(point.uneven, n, n * count)
+                parts = [
+                    s.split([*row, len(s) - sum(row)])[rank]
+                    for s, row in zip(sends, matrix, strict=True)
+                ]
+                received = torch.cat(parts)
+                buffers.recv[: len(received)].copy_(received)
             case "all_to_all":
                 parts = [s[rank * count : (rank + 1) * count] for s in sends]
                 buffers.recv.copy_(torch.cat(parts))
@@ -71,6 +88,19 @@ def test_a_correct_collective_has_no_wrong_element(name, size, dtype, n, in_plac
 
 
 @settings(max_examples=80, deadline=None)
+@given(shapes, st.integers(1, 300_000), dtypes, st.integers(1, 6))
+def test_so_it_is_where_parts_differ_and_nothing_else_is_looked_at(uneven, size, dtype, n):
+    point = make_point("all_to_all_v", size, DTYPES[dtype], n, uneven=uneven)
+    ranks = prepared(point)
+    before = [check_rank(point, b.recv, r).wrong for r, b in enumerate(ranks)]
+    matrix = parts_of(uneven, n, n * point.count)
+    assert before == [sum(row[r] for row in matrix) for r in range(n)]  # all of it, and no more
+    deliver(point, ranks)
+    for rank, buffers in enumerate(ranks):
+        assert check_rank(point, buffers.recv, rank).wrong == 0
+
+
+@settings(max_examples=80, deadline=None)
 @given(names, st.integers(1, 300_000), dtypes, st.integers(2, 6), st.data())
 def test_one_corrupted_element_is_counted_and_named(name, size, dtype, n, draw):
     point = make_point(name, size, DTYPES[dtype], n, op="min")
@@ -89,7 +119,7 @@ def test_one_corrupted_element_is_counted_and_named(name, size, dtype, n, draw):
     ("name", "in_place"),
     [
         (name, in_place)
-        for name in COLLECTIVES
+        for name in SWEPT
         for in_place in (False, True)
         if checkable(make_point(name, 8, DTYPES["int8"], 2, in_place=in_place))
     ],
@@ -103,6 +133,8 @@ def test_a_collective_that_does_nothing_leaves_everything_it_should_have_moved_w
     elements = 1024
     untouched = {
         "reduce": [elements, 0, 0, 0],  # only the root receives
+        "gather": [elements * 3 / 4 if in_place else elements, 0, 0, 0],
+        "scatter": [0 if in_place else elements / 4, *[elements / 4] * 3],
         "reduce_scatter": [elements / 4] * 4,
         "all_gather": [elements * 3 / 4 if in_place else elements] * 4,  # its own part lies there
         "broadcast": [0 if in_place else elements, *[elements] * 3],  # the root has it already
@@ -124,7 +156,7 @@ def test_segments_cover_the_receive_buffer_once(name, size, n, draw):
     point = make_point(name, size, DTYPES["float32"], n)
     rank = draw.draw(st.integers(0, n - 1))
     segments = expected_segments(point, rank)
-    if name == "reduce" and rank != 0:
+    if name in ("reduce", "gather") and rank != 0:
         assert segments == []
         return
     at = 0
@@ -177,11 +209,11 @@ def test_fp8_is_filled_poisoned_and_checked(dtype):
     assert check_rank(point, ranks[0].recv, 0).wrong == 0
 
 
-def test_only_all_to_all_and_send_recv_have_no_defined_result_in_place():
+def test_only_exchanges_and_send_recv_have_no_defined_result_in_place():
     undefined = {
         name
-        for name in COLLECTIVES
+        for name in SWEPT
         if not checkable(make_point(name, 8, DTYPES["float32"], 2, in_place=True))
     }
-    assert undefined == {"all_to_all", "send_recv"}
-    assert all(checkable(make_point(name, 8, DTYPES["float32"], 2)) for name in COLLECTIVES)
+    assert undefined == {"all_to_all", "all_to_all_v", "send_recv"}
+    assert all(checkable(make_point(name, 8, DTYPES["float32"], 2)) for name in SWEPT)

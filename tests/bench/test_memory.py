@@ -13,7 +13,7 @@ from clusterlab.bench.memory import (
     host_free_bytes,
     oversize_error,
 )
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.rows import make_point
 
@@ -44,7 +44,7 @@ def test_gloo_needs_one_block_more_for_its_copy():
 
 
 @given(
-    st.sampled_from(list(COLLECTIVES)),
+    st.sampled_from(list(SWEPT)),
     st.integers(1 << 20, 1 << 40),
     st.integers(1, 16),
     st.integers(1 << 24, 1 << 40),

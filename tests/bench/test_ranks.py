@@ -17,7 +17,7 @@ from clusterlab.bench.buffers import Arena
 from clusterlab.bench.ops import bind
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.support import unsupported_reason
-from clusterlab.core.collectives import COLLECTIVES, REDUCE_OPS
+from clusterlab.core.collectives import REDUCE_OPS, SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
 from clusterlab.core.rows import WrongElement, make_point
@@ -37,7 +37,7 @@ def test_every_combination_is_right_in_place_and_out_of_place(world_size, tmp_pa
     assert [p for p, _, _ in done.measured] == points
     assert _wrong(done.measured) == []
     unchecked = {p.collective for p, m, _ in done.measured if m.wrong is None}
-    assert unchecked <= {"all_to_all", "send_recv"}
+    assert unchecked <= {"all_to_all", "all_to_all_v", "send_recv"}
     assert all(p.in_place for p, m, _ in done.measured if m.wrong is None)
 
 
@@ -54,7 +54,7 @@ def test_every_collective_is_right_over_many_periods_of_the_data(tmp_path):
     """Sizes that are odd, that no chunk divides, and far beyond the period of the test data."""
     points = [
         make_point(name, size, DTYPES[dtype], 4, op="sum", root=3, in_place=in_place)
-        for name in COLLECTIVES
+        for name in SWEPT
         for dtype in ("bfloat16", "int8")
         for size in (1, 7, 1_000_003)
         for in_place in (False, True)
@@ -73,7 +73,7 @@ def test_what_the_table_calls_unsupported_really_fails(tmp_path):
     """Each combination that is left out is tried: when gloo learns one, this test says so."""
     missing = [
         (name, dtype, op)
-        for name, what in COLLECTIVES.items()
+        for name, what in SWEPT.items()
         for dtype in DTYPES
         for op in (REDUCE_OPS if what.reduces else (None,))
         if (name, dtype, op) not in set(combinations("gloo", 2))
@@ -119,9 +119,9 @@ def test_gloo_cannot_send_to_the_same_rank():
     assert run_local_ranks(1, rank_main).message is None
 
 
-@pytest.mark.parametrize("name", list(COLLECTIVES))
+@pytest.mark.parametrize("name", list(SWEPT))
 def test_a_corrupted_element_is_named_with_rank_index_expected_and_got(name, tmp_path):
-    rank = 0 if name == "reduce" else 2
+    rank = 0 if name in ("reduce", "gather") else 2
     points = [make_point(name, 3000, DTYPES[d], 3, op="sum") for d in ("int32", "float32")]
     done = sweep(3, points, tmp_path, options=_with(corrupt=(rank, 17), keep_going=True))
     assert done.outcome.message is None
