@@ -181,6 +181,7 @@ class Measurement:
     aggregated: int = 1
     blocking: bool = False
     conditions: Conditions = Conditions()
+    said: LibrarySaid = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +291,12 @@ def make_row(
     backend: str,
     attempt: int,
     time_utc: str,
-    said: LibrarySaid = UNSAID,
 ) -> Row:
     """Join one point's prediction and measurement."""
     factor = busbw_factor(point.collective, point.world_size)
     algbw = algbw_GBps(point.size_bytes, measured.time_us_loop)
     first = measured.first_wrong
-    p = predicted
+    p, said = predicted, measured.said
     # One rank alone may have nothing to do: a time of 0 has no bandwidth.
     timed = p is not None and p.time_us > 0
     return Row(

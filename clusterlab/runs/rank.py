@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.runner import measure_steps, refuse_oversize
+from clusterlab.bench.witness import open_witness
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
@@ -24,6 +25,7 @@ from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.progress import Progress, open_progress
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
+from clusterlab.runs.library_facts import keep_library_facts
 from clusterlab.runs.plan import SweepPlan, make_plan
 from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
 from clusterlab.runs.resolved import note_skipped, unsupported_by
@@ -61,8 +63,10 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
         config, identity.world_size, unsupported_by(config.backend, identity.world_size)
     )
     whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
+    witness = open_witness(job.run_path, identity.rank, config.backend)
     init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
     refuse_oversize(identity, plan.points)  # before a calibration spends its quarter of a minute
+    witness.quiet()
     # No pair is predicted from the host's constants, see predicting.
     calibration = None if config.of_pairs else agreed_calibration(identity, store, config)
     opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))
@@ -82,7 +86,10 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
                 store=store,
                 on_samples=samples.append,
                 aftermath=aftermath_of(identity, job.run_path),
+                witness=witness if config.backend == "nccl" else None,
             )
+            if identity.rank == 0:
+                keep_library_facts(witness, run.path)
             return ExitCode.FINDING if keep and keep.wrong else ExitCode.OK
     finally:
         # Not after a failure: destroying a group whose peers are gone can block.
