@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"),
                 *ROOT.glob("*/README.md")])  # fmt: skip
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-COMMAND = re.compile(r"^(?:\$ )?clusterlab ([a-z][a-z -]*)")
+COMMAND = re.compile(r"^(?:\$ )?clusterlab ([a-z][a-z0-9 -]*)")
 
 
 def code_of(text: str) -> list[str]:
