@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.buffers import Arena, shape_of
 from clusterlab.bench.control import Control
-from clusterlab.bench.groups import Groups, check_steps, is_transfer, ranks_of, seat_of
+from clusterlab.bench.groups import seat_of
+from clusterlab.bench.labels import point_label
 from clusterlab.bench.memory import refuse_too_large
+from clusterlab.bench.opening import check_sweep, close_bench, current_device, open_bench
 from clusterlab.bench.options import BenchOptions
-from clusterlab.bench.step import Bench, measure_step
-from clusterlab.bench.support import refuse_ways
+from clusterlab.bench.step import measure_step
 from clusterlab.bench.watchdog import Aftermath, Watchdog
-from clusterlab.bench.ways import open_ways
-from clusterlab.core.errors import UsageError
-from clusterlab.core.pairs import between
+from clusterlab.bench.witness import Witness
 from clusterlab.core.rows import Measurement, Point
 from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:
-    import torch
     from torch.distributed import Store
 
 OnMeasured = Callable[[Point, Measurement, list[float]], None]
@@ -39,6 +36,7 @@ def measure_steps(
     store: Store | None = None,
     on_samples: OnSamples | None = None,
     aftermath: Aftermath | None = None,
+    witness: Witness | None = None,
 ) -> None:
     """Measure ``steps`` in order; all ranks of the default process group pass the same list.
 
@@ -48,8 +46,9 @@ def measure_steps(
 
     Under NCCL each rank must have chosen its GPU (``torch.cuda.set_device``) before. ``store`` is the
     job's store: with it, a passed deadline names the ranks that did not arrive; ``aftermath`` is what then
-    becomes of that. The first step with wrong data is the last, on all ranks alike, unless
-    ``options.keep_going``.
+    becomes of that. ``witness``, opened before the process group was made, on all ranks or on none, says
+    what the library does at each point. The first step with wrong data is the last, on all ranks alike,
+    unless ``options.keep_going``.
 
     Raises UsageError, on all ranks alike and before allocating, for sizes beyond memory and for a timing
     mode that this backend does not have; DeadlineError when the connection to another rank is lost. A step
@@ -58,17 +57,10 @@ def measure_steps(
     points = [point for step in steps for point in step]
     if not points:
         return
-    check_steps(steps, identity.world_size)
-    _refuse_unseen_corruption(points, options)
-    device = current_device()
-    refuse_ways(points, options, "nccl" if device.type == "cuda" else "gloo")
-    control = Control(device, identity.world_size)
+    check_sweep(steps, options, identity.world_size)
     with Watchdog(identity, options.deadline_s, store, aftermath) as watchdog:
         with watchdog.guard(0, "start of the sweep"):
-            refuse_too_large(points, identity, control)
-            groups = Groups(steps, identity.world_size)
-            ways = open_ways(points, groups, device, options)
-        bench = Bench(identity, options, Arena(points, device), control, ways)
+            bench = open_bench(identity, steps, options, witness)
         for number, step in enumerate(steps, start=1):
             seat = seat_of(step, identity.rank)
             label = point_label(seat.point if seat else step[0])
@@ -82,9 +74,7 @@ def measure_steps(
             if not options.keep_going and any(one.measurement.wrong for one in measured):
                 break
         with watchdog.guard(len(steps) + 1, "end of the sweep"):
-            for way in ways.values():
-                way.close()
-            groups.close()
+            close_bench(bench)
 
 
 def measure_points(
@@ -117,44 +107,3 @@ def refuse_oversize(identity: RankIdentity, points: Sequence[Point]) -> None:
     if points:
         control = Control(current_device(), identity.world_size)
         refuse_too_large(points, identity, control)
-
-
-def point_label(point: Point) -> str:
-    """A point in a few words, for messages: ``all_reduce float32 sum 4194304 B in place``, or
-    ``send float32 65536 B rank 0 → 3``.
-    """
-    if is_transfer(point) and point.ranks is not None:
-        pair = between(point.collective, point.ranks)
-        return f"{point.collective} {point.dtype} {point.size_bytes} B rank {pair}"
-    parts = [point.collective, point.dtype]
-    parts += [point.op] if point.op else []
-    parts += [f"root {point.root}"] if point.root is not None else []
-    place = "in place" if point.in_place else "out of place"
-    parts += [f"{point.size_bytes} B", place]
-    parts += [f"ranks {','.join(map(str, point.ranks))}"] if point.ranks is not None else []
-    return " ".join(parts)
-
-
-def _refuse_unseen_corruption(points: Sequence[Point], options: BenchOptions) -> None:
-    """A test's ``corrupt`` must hit an element that every point of its rank has, or it proves nothing."""
-    if options.corrupt is None:
-        return
-    rank, index = options.corrupt
-    held = [point for point in points if rank in ranks_of(point)]
-    if not held:
-        raise UsageError(f"no point has rank {rank}", where="corrupt")
-    for point in held:
-        if not 0 <= index < shape_of(point).recv_elements:
-            raise UsageError(
-                f"{point_label(point)} has no element {index} on rank {rank}", where="corrupt"
-            )
-
-
-def current_device() -> torch.device:
-    """Where the default process group moves data: this rank's GPU under NCCL, else the CPU."""
-    import torch
-    import torch.distributed as dist
-
-    if dist.get_backend() == "nccl":
-        return torch.device("cuda", torch.cuda.current_device())
-    return torch.device("cpu")

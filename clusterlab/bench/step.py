@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
 from clusterlab.bench.buffers import Arena
 from clusterlab.bench.check import Found, check_call, checkable, reset
+from clusterlab.bench.common_clock import CommonClock
+from clusterlab.bench.conditions import GpuState, conditions_of, read_state
 from clusterlab.bench.control import Control
 from clusterlab.bench.exchange import NOTHING, Exchange, GroupSamples
-from clusterlab.bench.groups import Seat, ranks_of, seat_of
-from clusterlab.bench.ops import Call, Operation
+from clusterlab.bench.groups import Groups, Seat, ranks_of, seat_of
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.pace import (
     AGAIN,
@@ -23,20 +24,29 @@ from clusterlab.bench.pace import (
     warmup_calls,
 )
 from clusterlab.bench.timing import Samples
-from clusterlab.bench.ways import Way
-from clusterlab.core.rows import Measurement, Point, WrongElement
+from clusterlab.bench.ways import Bound, Way
+from clusterlab.bench.witness import Witness
+from clusterlab.core.rows import UNSAID, Measurement, Point, WrongElement
 from clusterlab.launch.identity import RankIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What stays the same for all points of one sweep. ``warm``: the classes of points met so far."""
+    """What stays the same for all points of one sweep.
+
+    ``witness`` learns what the library does; all ranks have one or none has. ``warm``: the classes of points
+    met so far.
+    """
 
     identity: RankIdentity
     options: BenchOptions
     arena: Arena
     control: Control
+    groups: Groups
     ways: dict[str, Way]
+    clock: CommonClock
+    gpu: GpuState | None = None
+    witness: Witness | None = None
     warm: set[tuple[object, ...]] = field(default_factory=set)
 
 
@@ -52,25 +62,33 @@ class Measured:
 def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], list[float]]:
     """What every point of ``step`` took, on all ranks alike, and this rank's own iteration times (µs)."""
     seat = seat_of(step, bench.identity.rank)
-    exchange = Exchange(bench.control, len(step), seat.slot if seat else None)
+    bench.clock.renew(bench.control)
+    exchange = Exchange(bench.control, bench.clock, len(step), seat.slot if seat else None)
     way = bench.ways[step[0].timing]
-    warmup = _warmup(bench, step)
+    warmup = _warmup(bench, step, way)
     with way.inside():
         mine = _Part(bench, way, seat) if seat is not None else _Waiting()
         call_us = max(exchange.slowest(mine.warm_up(warmup), counts=mine.counts))
         pace = choose_pace(bench.options, step[0].timing, call_us)
         mine.prepare(pace)
+        before = read_state(bench.gpu)
         bench.control.barrier()
         loops_us = exchange.slowest(mine.loop_us(pace), counts=mine.counts)
         passes = _time_each(bench, exchange, mine, pace, loops_us)
+        after = read_state(bench.gpu)
         found = mine.check()
-        told = bench.control.gather([float(value) for value in astuple(found)])
+        told = bench.control.gather([*map(float, astuple(found)), *before, *after])
     measured = []
     for point, loop_us, samples in zip(step, loops_us, passes.groups, strict=True):
-        measurement = _measurement(bench.options, loop_us, samples, pace)
-        wrong, first = _wrong(point, told) if bench.options.check else (None, None)
+        rows = {rank: told[rank] for rank in sorted(ranks_of(point))}
+        wrong, first = _wrong(point, rows) if bench.options.check else (None, None)
         measurement = replace(
-            measurement, warmup=warmup, wrong=wrong, first_wrong=first, stopped_by=passes.stopped_by
+            _measurement(bench.options, loop_us, samples, pace),
+            warmup=warmup,
+            wrong=wrong,
+            first_wrong=first,
+            stopped_by=passes.stopped_by,
+            conditions=conditions_of([row[4:] for row in rows.values()]),
         )
         measured.append(Measured(point, measurement, samples.slowest_us))
     return measured, passes.own_us
@@ -108,6 +126,7 @@ class _Waiting:
     """A rank that no point of the step needs."""
 
     counts = False
+    said = UNSAID
 
     def warm_up(self, _calls: int) -> float:
         return 0.0
@@ -134,38 +153,45 @@ class _Part:
         self._seat = seat
         self._identity = bench.identity
         self._buffers = bench.arena.buffers(seat.point, seat.rank)
-        self._operation: Operation = way.bind(seat, self._buffers)
-        self._unit: Call = self._operation.call
+        self._bound: Bound = way.bind(seat, self._buffers)
         # The time of a ping-pong is half its round trip, by the clock of the rank that begins it.
         ping_pong = seat.point.collective == "ping_pong"
         self._messages = 2 if ping_pong else 1
         self.counts = not ping_pong or seat.rank == 0
+        self._witness = bench.witness
+        self.said = UNSAID
 
     def warm_up(self, calls: int) -> float:
         """Call ``calls`` times; about how long one takes in µs, by the later half."""
         reset(self._seat.point, self._buffers, self._seat.rank)
-        self._operation.stage()
-        first = calls // 2
+        operation, timer = self._bound.operation, self._way.timer
+        operation.stage()
+        first = (calls + 1) // 2
+        if self._witness is not None:
+            self.said = self._witness.saw(self._seat.point, self._finished_call)
+            first, calls = first - 1, calls - 1
         for _ in range(first):
-            self._operation.call()
-        self._way.timer.finish()
-        if calls == first:
-            return 0.0
+            operation.call()
+        timer.finish()
         began = time.monotonic()
         for _ in range(calls - first):
-            self._operation.call()
+            operation.call()
+        timer.finish()
+        return (time.monotonic() - began) * 1e6 / max(calls - first, 1)
+
+    def _finished_call(self) -> None:
+        self._bound.operation.call()
         self._way.timer.finish()
-        return (time.monotonic() - began) * 1e6 / (calls - first)
 
     def prepare(self, pace: Pace) -> None:
-        self._unit = self._way.unit(self._operation.call, pace.per_graph)
+        self._bound = self._way.fix(self._bound, pace.per_graph)
         self._way.timer.finish()
 
     def loop_us(self, pace: Pace) -> float:
-        return self._way.timer.loop_us(self._unit, pace.loop) / self._calls(pace)
+        return self._way.timer.loop_us(self._bound.timed, pace.loop) / self._calls(pace)
 
     def each(self, count: int, pace: Pace) -> Samples | None:
-        samples = self._way.timer.each(self._unit, count)
+        samples = self._way.timer.each(self._bound.timed, count)
         calls = self._calls(pace)
         return Samples([time_us / calls for time_us in samples.times_us], samples.begun_us)
 
@@ -175,7 +201,7 @@ class _Part:
         rank, index = self._options.corrupt or (None, None)
         mine = index if rank == self._identity.rank else None
         found = check_call(
-            self._seat.point, self._buffers, self._operation, self._seat.rank, corrupt=mine
+            self._seat.point, self._buffers, self._bound.checked, self._seat.rank, corrupt=mine
         )
         self._way.timer.finish()
         return found
@@ -184,27 +210,31 @@ class _Part:
         return (pace.per_graph or 1) * self._options.aggregated * self._messages
 
 
-def _warmup(bench: Bench, step: Sequence[Point]) -> int:
+def _warmup(bench: Bench, step: Sequence[Point], way: Way) -> int:
     """Untimed calls of every point of ``step``; more where its class is new. The same on every rank."""
+    # After the call that a witness looks at, one more undoes what that changed.
+    least = max(way.least_warmup, 0 if bench.witness is None else 2)
     classes = {
         (p.collective, p.dtype, p.op, p.ranks, p.timing, size_class(p.size_bytes)) for p in step
     }
     fresh = not classes <= bench.warm
     bench.warm.update(classes)
     if bench.options.warmup is not None:
-        return bench.options.warmup
-    return max(warmup_calls(point.size_bytes) for point in step) if fresh else AGAIN
+        return max(bench.options.warmup, least)
+    calls = max(warmup_calls(point.size_bytes) for point in step) if fresh else AGAIN
+    return max(calls, least)
 
 
-def _wrong(point: Point, told: Sequence[Sequence[float]]) -> tuple[int | None, WrongElement | None]:
+def _wrong(
+    point: Point, told: Mapping[int, Sequence[float]]
+) -> tuple[int | None, WrongElement | None]:
     """Wrong elements over the point's ranks, and the first of the lowest rank that has any."""
     if not checkable(point):
         return None, None
-    found = {rank: told[rank][:4] for rank in sorted(ranks_of(point))}
     first = next(
-        (WrongElement(r, int(i), want, got) for r, (n, i, want, got) in found.items() if n), None
+        (WrongElement(r, int(row[1]), row[2], row[3]) for r, row in told.items() if row[0]), None
     )
-    return int(sum(row[0] for row in found.values())), first
+    return int(sum(row[0] for row in told.values())), first
 
 
 def _measurement(
@@ -227,6 +257,7 @@ def _measurement(
         samples=len(samples.slowest_us),
         outliers=summary.outliers,
         rank_skew_us=samples.rank_skew_us,
+        arrival_skew_us=samples.arrival_skew_us,
         calls_per_graph=pace.per_graph,
         aggregated=options.aggregated,
         blocking=options.blocking,

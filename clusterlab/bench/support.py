@@ -7,7 +7,7 @@ H200; tests/bench/test_nccl.py repeats it. fp8 needs Hopper or newer there, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from clusterlab.bench.options import TIMING_MODES, BenchOptions
 from clusterlab.bench.rounding import avg_overflows
@@ -47,7 +47,7 @@ def _gloo(world_size: int, name: str, dtype: str, op: str | None) -> str | None:
     return None
 
 
-def refuse_ways(points: Iterable[Point], options: BenchOptions, backend: str) -> None:
+def refuse_ways(points: Sequence[Point], options: BenchOptions, backend: str) -> None:
     """Raise UsageError for a way to call that ``backend`` does not have, or that does not exist."""
     timings = dict.fromkeys(point.timing for point in points)
     for timing in timings:
@@ -64,6 +64,12 @@ def refuse_ways(points: Iterable[Point], options: BenchOptions, backend: str) ->
             f"{options.aggregated} calls in a group: gloo has no groups of calls",
             where="aggregated",
             expected="1, or NCCL on GPUs",
+        )
+    if options.aggregated > 1 and any(p.collective == "ping_pong" for p in points):
+        raise UsageError(
+            "the calls of a group do not wait for each other, and those of a ping_pong must",
+            where="aggregated",
+            expected="1",
         )
     if options.blocking and "graph" in timings:
         raise UsageError(

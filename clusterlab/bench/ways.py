@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.buffers import Buffers
+from clusterlab.bench.coalesced import coalesced, coalesced_transfers
+from clusterlab.bench.control import Control
+from clusterlab.bench.direct import open_direct
+from clusterlab.bench.graphs import captured
 from clusterlab.bench.groups import Groups, Seat
 from clusterlab.bench.ops import Call, Operation, bind
 from clusterlab.bench.options import BenchOptions
@@ -16,38 +20,154 @@ from clusterlab.core.rows import Point
 
 if TYPE_CHECKING:
     import torch
+    from torch.distributed import ProcessGroup
 
-Bind = Callable[[Seat, Buffers], Operation]
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One point's calls on this rank. ``operation``: one call, as it is warmed up; ``timed``: what is timed,
+    a group of calls where they are aggregated; ``checked``: one call in the way that is timed.
+    """
+
+    operation: Operation
+    timed: Call
+    checked: Operation
+    calls_per_graph: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """How points of one timing mode are called.
 
-    ``bind`` makes the call; ``unit`` what is timed as one from it and the number of calls of a graph.
-    ``inside`` is entered around all of it; ``close`` ends it when the sweep is over.
+    ``bind`` makes the calls of a seat. ``fix``, once they have been made and connections stand, puts them
+    into graphs of so many, where the mode does. ``inside`` is entered around all of a step; ``close`` ends
+    the way when the sweep is over. ``least_warmup`` are calls that must come first.
     """
 
-    bind: Bind
+    bind: Callable[[Seat, Buffers], Bound]
     timer: Timer
-    unit: Callable[[Call, int | None], Call]
+    fix: Callable[[Bound, int | None], Bound] = lambda bound, _per_graph: bound
     inside: Callable[[], AbstractContextManager[object]] = nullcontext
     close: Callable[[], object] = lambda: None
+    least_warmup: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a way is made from: who is in which group, where the data is, how to call."""
+
+    points: tuple[Point, ...]
+    groups: Groups
+    control: Control
+    options: BenchOptions
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data is."""
+        return self.control.device
 
 
 def open_ways(
-    points: Iterable[Point], groups: Groups, device: torch.device, options: BenchOptions
+    points: Iterable[Point], groups: Groups, control: Control, options: BenchOptions
 ) -> dict[str, Way]:
-    """A Way for every timing mode among ``points``; ``support.refuse_ways`` has let them pass."""
-    makers = {"eager": eager_way}
-    modes = dict.fromkeys(point.timing for point in points)
-    return {mode: makers[mode](groups, device, options) for mode in modes}
+    """A Way for every timing mode among ``points``; ``support.refuse_ways`` has let them pass. Collective."""
+    makers = {"eager": _eager, "graph": _graph, "direct": _direct}
+    around = Surroundings(tuple(points), groups, control, options)
+    return {mode: makers[mode](around) for mode in dict.fromkeys(p.timing for p in around.points)}
 
 
-def eager_way(groups: Groups, device: torch.device, _options: BenchOptions) -> Way:
-    """One torch.distributed call after the other."""
+def _eager(around: Surroundings) -> Way:
+    """One torch.distributed call after the other, on the current stream."""
+    options, device = around.options, around.device
 
-    def bound(seat: Seat, buffers: Buffers) -> Operation:
-        return bind(seat.point, buffers, seat.rank, groups.of(seat.point))
+    def bound(seat: Seat, buffers: Buffers) -> Bound:
+        group = around.groups.of(seat.point)
+        operation = bind(seat.point, buffers, seat.rank, group)
+        timed = operation.call
+        if options.aggregated > 1:
+            timed = _grouped(seat, buffers, operation, group, around)
+        return Bound(operation, _waited(timed, device) if options.blocking else timed, operation)
 
-    return Way(bound, timer_for(device), lambda call, _per_graph: call)
+    return Way(bound, timer_for(device))
+
+
+def _grouped(
+    seat: Seat,
+    buffers: Buffers,
+    operation: Operation,
+    group: ProcessGroup | None,
+    around: Surroundings,
+) -> Call:
+    many, name = around.options.aggregated, seat.point.collective
+    if name in ("send_recv", "send"):
+        return coalesced_transfers(seat, buffers, group, many)
+    return coalesced(operation.call, name, group, around.device, many)
+
+
+def _graph(around: Surroundings) -> Way:
+    """Replays of a CUDA graph of eager calls, captured and replayed on a stream of its own."""
+    stream = _new_stream(around.device)
+
+    def fixed(bound: Bound, per_graph: int | None) -> Bound:
+        assert per_graph is not None, "a graph has calls"
+        graph = captured(bound.timed, per_graph, stream)
+        once = captured(bound.operation.call, 1, stream)
+        for replay in (graph, once):  # the first replay of a graph carries it to the GPU
+            replay()
+        return replace(
+            bound,
+            timed=graph,
+            checked=Operation(once, bound.operation.stage),
+            calls_per_graph=per_graph,
+        )
+
+    timer = timer_for(around.device, paired=True)
+    return Way(_eager(around).bind, timer, fixed, lambda: _on(stream), least_warmup=2)
+
+
+def _direct(around: Surroundings) -> Way:
+    """NCCL's own calls, on communicators and a stream of our own."""
+    stream = _new_stream(around.device)
+    direct = open_direct(around.points, around.control, stream.cuda_stream)
+    options = around.options
+
+    def bound(seat: Seat, buffers: Buffers) -> Bound:
+        operation = direct.bind(seat, buffers)
+        timed = direct.grouped(operation.call, options.aggregated)
+        if options.blocking:
+            timed = _waited(timed, around.device)
+        return Bound(operation, timed, operation)
+
+    return Way(bound, timer_for(around.device), inside=lambda: _on(stream), close=direct.close)
+
+
+def _waited(call: Call, device: torch.device) -> Call:
+    """``call``, and then the host waits for it."""
+    import torch
+
+    if device.type != "cuda":
+        return call  # gloo returns when it is done
+
+    def waited() -> None:
+        call()
+        torch.cuda.current_stream(device).synchronize()
+
+    return waited
+
+
+def _new_stream(device: torch.device) -> torch.cuda.Stream:
+    import torch
+
+    make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream  # torch leaves it untyped
+    return make(device)
+
+
+@contextmanager
+def _on(stream: torch.cuda.Stream) -> Iterator[None]:
+    """On ``stream``, with nothing outstanding on others before or on it afterwards."""
+    import torch
+
+    torch.cuda.synchronize(stream.device)
+    with torch.cuda.stream(stream):
+        yield
+    stream.synchronize()
