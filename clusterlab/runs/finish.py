@@ -10,10 +10,13 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.pairs import between
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
+from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
 from clusterlab.report.data import load
 from clusterlab.runs.nccl_tests_files import write_tests_json
+from clusterlab.runs.slow_links import slow_link_findings
+from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
 
 
 def end_run(
@@ -60,11 +63,20 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
     _say_trouble(run, message, trouble)
     try:
         early = _ended_early(run, cause or message) if trouble is None else (trouble.finding,)
-        write_findings(run.path, (*early, *wrong_data_findings(run.records().rows)))
+        slow = slow_link_findings(run)
+        soak = _soak_findings(run)
+        write_findings(run.path, (*early, *wrong_data_findings(run.records().rows), *slow, *soak))
         tell(run)
+        for finding in slow:
+            print(f"clusterlab: slow link: {finding.evidence[0]}", file=sys.stderr)
         print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
     except ClusterlabError as error:
         print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)
+
+
+def _soak_findings(run: RunDir) -> tuple[Finding, ...]:
+    passes = read_lines(run.path).passes
+    return soak_findings(soaked(passes, tolerance_of(run.info.configuration)))
 
 
 def trouble_of(run: RunDir) -> KeptTrouble | None:
