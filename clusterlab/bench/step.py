@@ -23,6 +23,7 @@ from clusterlab.bench.pace import (
     stopped,
     warmup_calls,
 )
+from clusterlab.bench.saying import said_of_each
 from clusterlab.bench.timing import Samples
 from clusterlab.bench.ways import Bound, Way
 from clusterlab.bench.witness import Witness
@@ -78,8 +79,12 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
         after = read_state(bench.gpu)
         found = mine.check()
         told = bench.control.gather([*map(float, astuple(found)), *before, *after])
+    said = [mine.said] * len(step)
+    if bench.witness is not None:
+        said = said_of_each(bench.control, step, mine.said)
     measured = []
-    for point, loop_us, samples in zip(step, loops_us, passes.groups, strict=True):
+    for slot, point in enumerate(step):
+        loop_us, samples = loops_us[slot], passes.groups[slot]
         rows = {rank: told[rank] for rank in sorted(ranks_of(point))}
         wrong, first = _wrong(point, rows) if bench.options.check else (None, None)
         measurement = replace(
@@ -89,6 +94,7 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
             first_wrong=first,
             stopped_by=passes.stopped_by,
             conditions=conditions_of([row[4:] for row in rows.values()]),
+            said=said[slot],
         )
         measured.append(Measured(point, measurement, samples.slowest_us))
     return measured, passes.own_us
