@@ -1,6 +1,7 @@
 """Run by test_kernel.py in processes of their own, because Triton's interpreter is chosen at its import.
 
-``interpret``: the kernel by Triton's interpreter against torch's own copy. ``compile``: to PTX for an H100.
+``interpret``: the kernel by Triton's interpreter against torch's own copy. ``machine``: as the probe calls it.
+``compile``: to PTX for an H100.
 """
 
 from __future__ import annotations
@@ -40,6 +41,30 @@ def interpret() -> None:
         print(n, programs, name, width)
 
 
+def machine() -> None:
+    """The machine's kernel steps: every access, from the right memory into the right one."""
+    import dataclasses
+
+    import pytest
+
+    from clusterlab.bench.p2p.plan import ACCESS_BYTES, KernelStep
+    from clusterlab.core.p2p import Touch
+    from tests.bench.p2p.cpu_machine import CpuMachine, without_streams
+
+    with pytest.MonkeyPatch.context() as patch:
+        without_streams(patch)
+        for touch in (Touch("load", 0, 1), Touch("store", 0, 1), Touch("local", 1, 1)):
+            for width in ACCESS_BYTES:
+                step = KernelStep(touch, 3, width, 40 * 256)
+                made = CpuMachine(2, 64 * 256)
+                assert made.kernel(step).wrong is None, step
+                assert made.enabled == [(touch.gpu, touch.peer)]
+                spoilt = CpuMachine(2, 64 * 256, corrupt=300).kernel(step).wrong
+                assert spoilt is not None
+                assert dataclasses.astuple(spoilt)[:2] == (1, 300)
+                print(touch.access, width)
+
+
 def compile_for_h100() -> None:
     """One line for each width: bytes asked for, bytes that a load and a store of the PTX move."""
     import triton
@@ -63,4 +88,4 @@ def compile_for_h100() -> None:
 
 
 if __name__ == "__main__":
-    {"interpret": interpret, "compile": compile_for_h100}[sys.argv[1]]()
+    {"interpret": interpret, "machine": machine, "compile": compile_for_h100}[sys.argv[1]]()

@@ -41,6 +41,12 @@ def test_the_kernel_copies_what_torch_copies_and_nothing_behind_it(tmp_path: Pat
 
 
 @with_triton
+def test_the_probe_runs_it_from_and_into_the_right_memory(tmp_path: Path) -> None:
+    """Loads, stores and both at home, at every width; a spoilt byte is found."""
+    assert len(checks("machine", tmp_path, TRITON_INTERPRET="1")) == 15
+
+
+@with_triton
 def test_an_access_is_compiled_as_wide_as_it_is_called(tmp_path: Path) -> None:
     """The figure by width means something only if the compiler neither joins nor splits accesses."""
     widths = [[int(word) for word in words] for words in checks("compile", tmp_path)]
