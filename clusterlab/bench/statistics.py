@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from clusterlab.bench.correlation import effective_size, widened
+
 CONFIDENCE = 0.95
 """With which ``median_interval`` holds the median."""
 
@@ -23,8 +25,9 @@ _LEAST_SCALE = 0.005
 class Summary:
     """One sample of times, in µs. ``cv``: standard deviation over mean.
 
-    ``low_us`` to ``high_us`` hold the median of whatever the times are drawn from with 95 %; None for fewer
-    than six times, which cannot say so. ``outliers`` are in all of the other figures.
+    ``low_us`` to ``high_us`` hold the median of whatever the times are drawn from with 95 %, counting times
+    that follow each other as no more independent than they are (see ``correlation``); None for fewer than
+    six times, which cannot say so. ``outliers`` are in all of the other figures.
     """
 
     p50_us: float
@@ -45,15 +48,18 @@ class Summary:
 
 
 def summarise(samples_us: Sequence[float]) -> Summary:
-    """The Summary of at least one time. ``cv`` divides by n - 1 and is 0 for a single time."""
+    """The Summary of at least one time, in the order they were taken. ``cv`` divides by n - 1 and is 0 for a
+    single time.
+    """
     times = sorted(samples_us)
     mean = math.fsum(times) / len(times)
     spread = 0.0
     if len(times) > 1:
         spread = math.sqrt(math.fsum((t - mean) ** 2 for t in times) / (len(times) - 1))
-    place = median_interval(len(times))
+    p50_us = quantile(times, 0.5)
+    place = _place(samples_us, p50_us)
     return Summary(
-        p50_us=quantile(times, 0.5),
+        p50_us=p50_us,
         min_us=times[0],
         max_us=times[-1],
         p95_us=quantile(times, 0.95),
@@ -63,6 +69,16 @@ def summarise(samples_us: Sequence[float]) -> Summary:
         high_us=None if place is None else times[place[1]],
         outliers=outliers(times),
     )
+
+
+def _place(samples_us: Sequence[float], p50_us: float) -> tuple[int, int] | None:
+    """Where the median's interval ends, among the times in ascending order."""
+    n = len(samples_us)
+    if median_interval(n) is None:
+        return None
+    effective = math.floor(effective_size(samples_us, p50_us))
+    place = median_interval(effective)
+    return (0, n - 1) if place is None else widened(place, effective, n)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

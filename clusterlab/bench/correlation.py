@@ -1,0 +1,54 @@
+"""How many independent times a series is worth: neighbours share what the machine is doing meanwhile. Pure.
+
+A busy neighbour, a clock that steps down or a daemon slows a stretch of iterations, not single ones. Counting
+those as independent makes a median look known far better than it is (docs/decisions/017 has figures).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+LEAST = 0.05
+"""A correlation below this, or below what independent times show by chance (1 / √n), ends the sum: an initial
+sequence (Geyer 1992, Statistical Science 7:473).
+"""
+
+MOST_LAGS = 100
+"""Lags looked at; a series that is still alike so far apart is worth so few times that more do not matter."""
+
+
+def effective_size(series: Sequence[float], median: float) -> float:
+    """How many independent values would know their median as well as ``series``, in order of time, does.
+
+    n / (1 + 2 Σ ρ), ρ the autocorrelation of being above ``median`` or not: that, and not the size of a
+    value, is what a median's error hangs on. From 1 to n.
+    """
+    n = len(series)
+    above = [value > median for value in series]
+    share = sum(above) / n
+    variance = share * (1 - share)
+    if variance == 0 or n < 4:
+        return float(n)
+    total = 1.0
+    for lag in range(1, min(n // 4, MOST_LAGS) + 1):
+        both = sum(map(_and, above, above[lag:]))
+        ends = sum(above[:lag]) + sum(above[n - lag :])
+        # Σ (aᵢ - share)(aᵢ₊ₖ - share) over the n - k pairs, written out in counts
+        pairs = n - lag
+        covariance = both - share * (2 * share * n - ends) + share * share * pairs
+        rho = covariance / (n * variance)
+        if rho < max(LEAST, n**-0.5):
+            break
+        total += 2 * rho
+    return min(float(n), max(1.0, n / total))
+
+
+def _and(one: bool, other: bool) -> bool:
+    return one and other
+
+
+def widened(places: tuple[int, int], effective: int, n: int) -> tuple[int, int]:
+    """``places`` among ``effective`` ascending values, as those of the same shares among ``n``."""
+    scale = (n - 1) / max(1, effective - 1)
+    return math.floor(places[0] * scale), math.ceil(places[1] * scale)
