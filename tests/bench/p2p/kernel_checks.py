@@ -1,6 +1,6 @@
 """Run by test_kernel.py in processes of their own, because Triton's interpreter is chosen at its import.
 
-``interpret``: the kernel by Triton's interpreter against torch's own copy. ``machine``: as the probe calls it.
+``interpret``: the kernel by Triton's interpreter against torch's copy. ``machine``: as the probe calls it.
 ``compile``: to PTX for an H100.
 """
 
