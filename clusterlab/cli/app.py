@@ -18,6 +18,7 @@ from clusterlab.cli import (
     import_,
     jobs,
     lab,
+    overlap,
     p2p,
     place,
     predict,
@@ -25,6 +26,7 @@ from clusterlab.cli import (
     resume,
     runs,
     selfcal,
+    soak,
     submit,
     topo,
 )
@@ -65,6 +67,7 @@ for _module in (
     doctor,
     exec,
     import_,
+    overlap,
     p2p,
     place,
     predict,
@@ -73,6 +76,7 @@ for _module in (
     resume,
     runs,
     selfcal,
+    soak,
     submit,
     topo,
 ):

@@ -80,13 +80,13 @@ class Curve:
 
 
 def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
-    """Those of ``rows`` (one per point) that all ranks took part in, as curves in order of first
-    measurement.
+    """Those of ``rows`` (one per point) that all ranks took part in with nothing beside, as curves in order
+    of first measurement.
     """
     groups: dict[tuple[str, str, str | None, int | None, int, str], dict[int, dict[bool, Row]]] = {}
     for row in rows:
-        if row.ranks is not None:
-            continue  # some ranks only: see pairs
+        if row.ranks is not None or row.beside is not None:
+            continue  # some ranks only: see pairs; with something beside it: see overlap
         key = (row.collective, row.dtype, row.op, row.root, row.world_size, row.backend)
         groups.setdefault(key, {}).setdefault(row.requested_bytes, {})[row.in_place] = row
     return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding
+from clusterlab.core.overlap import Overlap
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import (
@@ -13,17 +14,20 @@ from clusterlab.records.documents import (
     read_findings,
     read_placement,
 )
+from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
 from clusterlab.verdict.compare import Comparison, compare
 from clusterlab.verdict.pairs import PairTable, pair_tables
+from clusterlab.verdict.soak import Soaked, soaked, tolerance_of
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
     sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
-    are the tables of rows that pairs of ranks took part in.
+    are the tables of rows that pairs of ranks took part in, ``overlaps`` what ran beside what, ``soaked``
+    what the passes of a soak say.
     """
 
     run: RunDir
@@ -34,11 +38,14 @@ class ReportData:
     fabric: FabricReference | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    overlaps: tuple[Overlap, ...] = ()
+    soaked: tuple[Soaked, ...] = ()
 
 
 def load(run: RunDir) -> ReportData:
     """Read and compare ``run``. Raises UsageError when one of its files is damaged."""
     records = run.records()
+    lines = read_lines(run.path)
     latest = latest_rows(records.rows)
     comparison = compare(latest.rows, planned_points=run.info.planned_points)
     return ReportData(
@@ -49,7 +56,13 @@ def load(run: RunDir) -> ReportData:
         placement=read_placement(run.path),
         fabric=read_fabric(run.path),
         findings=read_findings(run.path),
-        notes=(*_notes(run, len(latest.rows), latest.superseded), *records.warnings),
+        notes=(
+            *_notes(run, len(latest.rows), latest.superseded),
+            *records.warnings,
+            *lines.warnings,
+        ),
+        overlaps=lines.overlaps,
+        soaked=soaked(lines.passes, tolerance_of(run.info.configuration)),
     )
 
 

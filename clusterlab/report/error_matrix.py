@@ -37,7 +37,7 @@ class ErrorMatrix:
 
 def error_matrix(rows: Iterable[Row]) -> ErrorMatrix | None:
     """Median signed errors of all points of all ranks with a prediction; None when there is none."""
-    whole = (row for row in rows if row.ranks is None)
+    whole = (row for row in rows if row.ranks is None and row.beside is None)
     errors = [(row, e) for row in whole if (e := signed_error(row)) is not None]
     if not errors:
         return None

@@ -10,7 +10,9 @@ from clusterlab.records.schema import jsonable
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.overlap import overlap_notes, overlap_table, overlaps_to_json
 from clusterlab.report.pairs import pair_lines
+from clusterlab.report.soak import soak_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.compare import Comparison, comparison_to_json
 from clusterlab.verdict.pairs import pairs_to_json
@@ -53,6 +55,8 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
         console.print(_summary_table(data.comparison))
     for line in pair_lines(data.pairs, data.placement):
         _print_line(console, line)
+    for line in _beside_lines(data):
+        _print_line(console, line)
     _print_findings(console, data)
 
 
@@ -64,9 +68,19 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         **comparison_to_json(data.comparison),
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
+        "overlaps": overlaps_to_json(data.overlaps),
+        "soaked": [one.to_json() for one in data.soaked],
         "findings": [f.to_json() for f in data.findings],
         "rows": [jsonable(row) for row in data.rows],
     }
+
+
+def _beside_lines(data: ReportData) -> list[str]:
+    """What ran beside what, and what a soak says."""
+    lines = soak_lines(data.soaked)
+    if data.overlaps:
+        lines += ["", *overlap_table(data.overlaps), *overlap_notes(data.overlaps)]
+    return lines
 
 
 def _print_head(console: Console, data: ReportData) -> None:

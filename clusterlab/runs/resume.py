@@ -49,6 +49,12 @@ def sweep_of(run: RunDir) -> tuple[SweepConfig, int]:
             where=str(run.path),
             fix="run the same command again with CLUSTERLAB_RUN_DIR set to it",
         )
+    if "measures" in held:
+        raise UsageError(
+            f"holds no sweep but: {held['measures']}",
+            where=str(run.path),
+            fix="run the same command again with CLUSTERLAB_RUN_DIR set to it",
+        )
     world_size = held.pop("world_size", None)
     names = [f.name for f in fields(SweepConfig)]
     reject_unknown_keys(held, names, where=f"{where}: configuration")

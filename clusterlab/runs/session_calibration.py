@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.runs.calibration_run import measure_times
-from clusterlab.runs.plan import SweepConfig
 from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.selfcal import fit_and_keep, kept_calibration
 from clusterlab.topology.host import read_host
@@ -20,9 +19,19 @@ if TYPE_CHECKING:
 _KEY = "clusterlab/calibrate"
 
 
-def agreed_calibration(
-    identity: RankIdentity, store: Store, config: SweepConfig
-) -> Calibration | None:
+class Asked(Protocol):
+    """What a run is configured with, as far as constants go: a SweepConfig, for one."""
+
+    @property
+    def backend(self) -> str:
+        """gloo or nccl."""
+
+    @property
+    def fabric(self) -> str | None:
+        """A design that was named."""
+
+
+def agreed_calibration(identity: RankIdentity, store: Store, config: Asked) -> Calibration | None:
     """The constants for rank 0's predictions; None on other ranks and where none are needed.
 
     Collective: rank 0 looks whether this host was calibrated for so many ranks, and if not all ranks

@@ -81,9 +81,12 @@ def signed_error(row: Row) -> float | None:
 def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Comparison:
     """Summaries and verdicts of ``rows``, one row per point.
 
-    With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass.
+    With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass. Points with
+    something beside them are predicted by nothing, so only their data is judged.
     """
-    rows = list(rows)
+    everything_measured = list(rows)
+    contended = [row for row in everything_measured if row.beside is not None]
+    rows = [row for row in everything_measured if row.beside is None]
     groups: dict[tuple[bool, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.ranks is not None, row.collective), []).append(row)
@@ -92,15 +95,25 @@ def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Compar
         _summary(name, group, significance, of_some_ranks=some)
         for (some, name), group in groups.items()
     )
-    missing = max(0, planned_points - len(rows)) if planned_points is not None else 0
+    missing = max(0, (planned_points or 0) - len(everything_measured))
     return Comparison(
         summaries=tuple(s for s in everything if not s.of_some_ranks),
         partial=tuple(s for s in everything if s.of_some_ranks),
-        judged=_judge_run(rows, everything, missing),
+        judged=_wrong_beside(contended) or _judge_run(rows, everything, missing),
         counts=_add_counts(s.counts for s in everything),
-        points=len(rows),
-        wrong=sum(s.wrong for s in everything),
+        points=len(everything_measured),
+        wrong=sum(s.wrong for s in everything) + sum(row.wrong or 0 for row in contended),
         unchecked=sum(s.unchecked for s in everything),
+    )
+
+
+def _wrong_beside(contended: Sequence[Row]) -> Judged | None:
+    wrong = [row for row in contended if row.wrong]
+    if not wrong:
+        return None
+    names = ", ".join(dict.fromkeys(f"{row.collective} beside {row.beside}" for row in wrong))
+    return Judged(
+        Verdict.INVALID, f"{names}: {_of(len(wrong), len(contended))} delivered wrong elements"
     )
 
 

@@ -1,0 +1,111 @@
+"""Line files of a run beside records.jsonl: one kind of small record each, one writer, append-only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.overlap import FIGURES, Figure, Overlap
+from clusterlab.core.soaking import SoakPass
+from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
+from clusterlab.records.store import write_all
+from clusterlab.records.strict import checked
+
+OVERLAP = "overlap.jsonl"
+SOAK = "soak.jsonl"
+
+LINES_SCHEMA = 1
+"""Of both files."""
+
+_Kind = TypeVar("_Kind", Overlap, SoakPass)
+
+
+class LineWriter(OwnedDescriptor):
+    """Appends records to ``path``; each is on the disk when ``append`` returns (see RecordWriter)."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for appending. Half a line that a crash left is ended first."""
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            size = os.fstat(self._fd).st_size
+            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def append(self, record: Overlap | SoakPass) -> None:
+        """Write ``record``. Raises StorageError when it cannot be stored."""
+        self.append_all([record])
+
+    def append_all(self, records: list[Overlap | SoakPass]) -> None:
+        """Write ``records`` with one write and one fsync."""
+        lines = b"".join(
+            json.dumps(
+                {"schema_version": LINES_SCHEMA, **r.to_json()}, separators=(",", ":")
+            ).encode()
+            + b"\n"
+            for r in records
+        )
+        torn, self._torn = self._torn, True
+        try:
+            write_all(self._fd, b"\n" + lines if torn else lines)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+        self._torn = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The records of both files of a run, and a warning for every line that could not be read."""
+
+    overlaps: tuple[Overlap, ...]
+    passes: tuple[SoakPass, ...]
+    warnings: tuple[str, ...]
+
+
+def read_lines(folder: Path) -> Lines:
+    """What the run in ``folder`` holds beside its rows. Raises UsageError for a complete line of another
+    schema; of overlaps measured again the latest counts.
+    """
+    warnings: list[str] = []
+    overlaps = _read(folder / OVERLAP, Overlap, warnings)
+    passes = _read(folder / SOAK, SoakPass, warnings)
+    latest = {overlap.key: overlap for overlap in overlaps}
+    return Lines(tuple(latest.values()), tuple(passes), tuple(warnings))
+
+
+def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(file)) from None
+    found = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip(b"\0 \r\t"):
+            continue
+        where = f"{file}:{number}"
+        try:
+            data: Any = json.loads(line)
+        except ValueError:
+            warnings.append(f"{where}: half-written line skipped (a crash or a full disk)")
+            continue
+        if not isinstance(data, Mapping):
+            raise UsageError("not a mapping", where=where)
+        check_schema(data.get("schema_version"), LINES_SCHEMA, where=where)
+        fields = checked(data, kind, where=where)
+        if kind is Overlap:
+            fields |= {name: _figure(fields[name], f"{where}: {name}") for name in FIGURES}
+        found.append(kind(**fields))
+    return found
+
+
+def _figure(data: Any, where: str) -> Figure:
+    return Figure(**checked(data, Figure, where=where))
