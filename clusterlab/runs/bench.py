@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from clusterlab.bench.options import TIMING_MODES
 from clusterlab.core.errors import UsageError
@@ -26,6 +27,8 @@ def run_bench(request: BenchRequest) -> int:
             as_json=request.as_json,
             strict_table=request.strict_table,
             corrupt=parse_corrupt(request.corrupt),
+            tests_json=Path(request.output_file) if request.output_file else None,
+            per_iteration=request.per_iteration,
         )
     )
 

@@ -29,7 +29,7 @@ def job_of(start: SweepStart, run_path: Path) -> SweepJob:
         run_path=run_path,
         config=start.config,
         options=bench_options(start.config, start.corrupt),
-        output=output_of(start.config, as_json=start.as_json, strict=start.strict_table),
+        output=output_of(start),
     )
 
 
@@ -50,8 +50,9 @@ def bench_options(config: SweepConfig, corrupt: tuple[int, int] | None) -> Bench
     )
 
 
-def output_of(config: SweepConfig, *, as_json: bool, strict: bool) -> Output:
+def output_of(start: SweepStart) -> Output:
     """How rank 0 shows the sweep."""
+    config = start.config
     sizes = config.sizes_bytes
     by_bytes = _constant_step(sizes)
     step = float(by_bytes) if by_bytes else (sizes[1] / sizes[0] if len(sizes) > 1 else 2.0)
@@ -63,8 +64,14 @@ def output_of(config: SweepConfig, *, as_json: bool, strict: bool) -> Output:
         warmup=config.warmup,
         iterations=config.iterations,
         check=config.check,
+        per_iteration=start.per_iteration,
     )
-    return Output(as_json, strict, table, f"clusterlab {__version__} {_torch()} {config.backend}")
+    return Output(
+        start.as_json,
+        start.strict_table,
+        table,
+        f"clusterlab {__version__} {_torch()} {config.backend}",
+    )
 
 
 def _constant_step(sizes: Sequence[int]) -> int | None:

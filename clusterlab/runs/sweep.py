@@ -19,6 +19,7 @@ class SweepStart:
     by itself. ``open_run`` finds or makes the run directory, once, on rank 0 or before the ranks start.
     ``as_json`` and ``strict_table`` choose what rank 0 prints. ``corrupt`` is BenchOptions' own.
     ``tests_json``: the rows are written there too, as nccl-tests' -J does.
+    ``per_iteration``: its -I.
     """
 
     config: SweepConfig
@@ -28,6 +29,7 @@ class SweepStart:
     strict_table: bool
     corrupt: tuple[int, int] | None = None
     tests_json: Path | None = None
+    per_iteration: bool = False
 
 
 def run_sweep(start: SweepStart) -> int:
