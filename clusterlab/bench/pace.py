@@ -27,7 +27,9 @@ LEAST_REPLAYS = 20
 """Replays timed one by one where -G asks for fewer: one or two say nothing about spread."""
 
 FIRST_BATCH = 10
-LEAST_BATCH = 3
+LEAST_BATCH, MOST_BATCH = 3, 2000
+MOST_SAMPLES = 20_000
+"""Times of one point that are kept and told: with so many, what moves the median is no longer chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +79,20 @@ def next_batch(options: BenchOptions, pace: Pace, done: int, unit_us: float, spe
     if pace.timed is not None:
         return pace.timed
     fits = (options.budget_s - spent_s) * 1e6 / max(unit_us, 0.1)
-    return max(min(done or FIRST_BATCH, math.floor(fits)), LEAST_BATCH)
+    return max(min(done or FIRST_BATCH, math.floor(fits), MOST_BATCH), LEAST_BATCH)
 
 
 def stopped(
-    options: BenchOptions, pace: Pace, summaries: Sequence[Summary], spent_s: float
+    options: BenchOptions, pace: Pace, summaries: Sequence[Summary], done: int, spent_s: float
 ) -> str | None:
-    """Why no more is timed, when that is so: all medians are known well enough, or the budget is spent."""
+    """Why no more is timed after ``done`` units, when that is so: all medians are known well enough, or the
+    budget is spent (of seconds, or of MOST_SAMPLES).
+    """
     if pace.timed is not None:
         return "count"
     if all(summary.within(options.median_within) for summary in summaries):
         return "confident"
-    return "budget" if spent_s >= options.budget_s else None
+    return "budget" if spent_s >= options.budget_s or done >= MOST_SAMPLES else None
 
 
 def warmup_calls(size_bytes: int) -> int:

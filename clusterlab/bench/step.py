@@ -123,7 +123,8 @@ def _time_each(
         )
         groups = [known.extended(new) for known, new in zip(groups, more, strict=True)]
         own_us += samples.times_us if samples is not None else []
-        why = stopped(bench.options, pace, [group.summary() for group in groups], spent_s)
+        summaries = [group.summary() for group in groups]
+        why = stopped(bench.options, pace, summaries, done + batch, spent_s)
         if why is not None:
             return _Passes(groups, own_us, why)
 
