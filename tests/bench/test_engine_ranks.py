@@ -75,7 +75,7 @@ def test_two_groups_at_once_stop_together(tmp_path):
 
 @pytest.mark.parametrize("late", [0, 2])
 def test_a_late_rank_is_arrival_skew_and_not_a_slow_transfer(late, tmp_path, monkeypatch):
-    """One rank begins every call 5 ms after the others: they wait for it inside theirs."""
+    """One rank begins every call 20 ms after the others: they wait for it inside theirs."""
     true_bind = ways.bind
 
     def delayed(point, buffers, rank, group=None):
@@ -85,7 +85,7 @@ def test_a_late_rank_is_arrival_skew_and_not_a_slow_transfer(late, tmp_path, mon
 
         def call():
             operation.call()
-            time.sleep(0.005)  # after its own: its next begins late
+            time.sleep(0.02)  # after its own: its next begins late
 
         return dataclasses.replace(operation, call=call)
 
@@ -93,9 +93,9 @@ def test_a_late_rank_is_arrival_skew_and_not_a_slow_transfer(late, tmp_path, mon
     point = make_point("all_reduce", 64, F32, 3)
     options = dataclasses.replace(QUICK, iterations=15, warmup=2)
     ((_, measured, _),) = sweep(3, [point], tmp_path, options=options).measured
-    assert 4000 < measured.arrival_skew_us < 30_000
+    assert 16_000 < measured.arrival_skew_us < 60_000
     assert measured.rank_skew_us < measured.arrival_skew_us / 2
-    assert measured.time_us_p50 > 4000
+    assert measured.time_us_p50 > 16_000
 
 
 def test_ranks_that_begin_together_have_little_arrival_skew(tmp_path):
@@ -103,7 +103,7 @@ def test_ranks_that_begin_together_have_little_arrival_skew(tmp_path):
     ((_, measured, _),) = sweep(
         2, [make_point("all_reduce", 64, F32, 2)], tmp_path, options=options
     ).measured
-    assert 0 <= measured.arrival_skew_us < 4000
+    assert 0 <= measured.arrival_skew_us < 16_000
     assert measured.rank_skew_us >= 0
 
 
