@@ -15,6 +15,7 @@ from clusterlab.bench.groups import Seat
 from clusterlab.bench.ops import Call
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import UsageError
+from clusterlab.core.uneven import parts_of
 
 NCCL_DTYPES = {
     "int8": 0,
@@ -34,7 +35,9 @@ NCCL_OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 """ncclRedOp_t in nccl.h."""
 
 _HAS_ALL_TO_ALL = 22800
-"""ncclAlltoAll is there since NCCL 2.28; before, nccl-tests groups sends and receives, and so do we."""
+"""ncclAlltoAll, ncclGather and ncclScatter are there since NCCL 2.28; before, nccl-tests groups sends and
+receives, and so do we.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,44 @@ def _all_to_all(a: Arguments) -> Call:
     return grouped(a.nccl, calls)
 
 
+def _all_to_all_v(a: Arguments) -> Call:
+    """NCCL has none: sends and receives in a group, as in nccl-tests (src/alltoallv.cu)."""
+    point, width = a.seat.point, DTYPES[a.seat.point.dtype].bytes
+    matrix = parts_of(point.uneven, point.world_size, point.count * point.world_size)
+    calls: list[Call] = []
+    out, into = 0, 0
+    for i, rank in enumerate(a.ranks):
+        sends, receives = matrix[a.seat.rank][i], matrix[i][a.seat.rank]
+        calls += [sending(a, a.send + out * width, sends, rank)] if sends else []
+        calls += [receiving(a, a.recv + into * width, receives, rank)] if receives else []
+        out, into = out + sends, into + receives
+    return grouped(a.nccl, calls)
+
+
+def _gather(a: Arguments) -> Call:
+    count = a.seat.point.count
+    if a.nccl.get_version() >= _HAS_ALL_TO_ALL:
+        return partial(a.nccl.gather, a.send, a.recv, count, a.dtype, a.root, a.comm, a.stream)
+    calls = [sending(a, a.send, count, a.root)]
+    if a.seat.rank == (a.seat.point.root or 0):
+        calls += [
+            receiving(a, a.recv + i * a.part_bytes, count, rank) for i, rank in enumerate(a.ranks)
+        ]
+    return grouped(a.nccl, calls)
+
+
+def _scatter(a: Arguments) -> Call:
+    count = a.seat.point.count
+    if a.nccl.get_version() >= _HAS_ALL_TO_ALL:
+        return partial(a.nccl.scatter, a.send, a.recv, count, a.dtype, a.root, a.comm, a.stream)
+    calls = [receiving(a, a.recv, count, a.root)]
+    if a.seat.rank == (a.seat.point.root or 0):
+        calls += [
+            sending(a, a.send + i * a.part_bytes, count, rank) for i, rank in enumerate(a.ranks)
+        ]
+    return grouped(a.nccl, calls)
+
+
 def _send_recv(a: Arguments) -> Call:
     count = a.seat.point.count
     return grouped(
@@ -186,6 +227,9 @@ _MAKERS: dict[str, Callable[[Arguments], Call]] = {
     "reduce_scatter": lambda a: _reducing(a, a.nccl.reduce_scatter),
     "all_gather": lambda a: _moving(a, a.nccl.all_gather),
     "all_to_all": _all_to_all,
+    "all_to_all_v": _all_to_all_v,
+    "gather": _gather,
+    "scatter": _scatter,
     "broadcast": _broadcast,
     "reduce": _reduce,
     "send_recv": _send_recv,
