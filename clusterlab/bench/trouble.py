@@ -22,7 +22,7 @@ class Silence(StrEnum):
     LEFT = "it has left the sweep"
     UNREACHABLE = "its node does not answer"
     MUTE = "its process runs, but Python in it does not"
-    UNKNOWN = "nobody can say why"
+    UNKNOWN = "its host does, it is stopped or held up (no other rank there to look)"
 
 
 @dataclass(frozen=True, slots=True)

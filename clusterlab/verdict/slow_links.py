@@ -139,7 +139,8 @@ def _most_guilty(
         slow = [m for m in messages if slowdown[m.ranks] >= SLOW]
         explained = sum(m.ranks in left for m in slow)
         # One pair alone accuses all of its way; that is the pair's own line in the table.
-        if explained < 2 or len(slow) < _SHARE * len(messages):
+        # And a link most of whose slow messages another explains needs none of its own for the few left.
+        if explained < max(2, len(slow) / 2) or len(slow) < _SHARE * len(messages):
             continue
         # Of links that explain as many: the one with fewer fast messages, then the one with more slow ones.
         key = (explained, len(slow) - len(messages), len(slow), tuple(m.ranks for m in slow))

@@ -66,7 +66,14 @@ class Submitted:
 
     def ranks(self) -> list[int]:
         """Pids on this machine of the job's ranks."""
-        found = []
+        return sorted(self._pids().values())
+
+    def pid_of_rank(self, rank: int) -> int:
+        """The pid on this machine of one of the job's ranks, which PMIx numbers."""
+        return self._pids()[rank]
+
+    def _pids(self) -> dict[int, int]:
+        found = {}
         for proc in Path("/proc").glob("[0-9]*"):
             try:
                 words = (proc / "environ").read_bytes().split(b"\0")
@@ -77,8 +84,14 @@ class Submitted:
             is_task = any(w.startswith((b"PMIX_RANK=", b"TORCHELASTIC_RUN_ID=")) for w in words)
             rank = b"bench" in command and b"srun" not in command and b"exec" not in command
             if mine and is_task and rank:
-                found.append(int(proc.name))
-        return sorted(found)
+                names = dict(word.split(b"=", 1) for word in words if b"=" in word)
+                found[int(names.get(b"PMIX_RANK") or names[b"RANK"])] = int(proc.name)
+        return found
+
+
+def program() -> str:
+    """The clusterlab of this Python."""
+    return str(Path(sys.executable).with_name("clusterlab"))
 
 
 def submit(
@@ -92,7 +105,7 @@ def submit(
     """``sbatch OPTIONS jobs/JOB.sbatch ARGUMENTS`` in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     mine = {
-        "CLUSTERLAB": str(Path(sys.executable).with_name("clusterlab")),
+        "CLUSTERLAB": program(),
         "CLUSTERLAB_RUNS": str(folder / "runs"),
         **environment,
     }

@@ -108,6 +108,23 @@ def test_one_slow_pair_alone_accuses_no_link(which: int, seed: int) -> None:
     assert slow_links(all_of_them) == ()
 
 
+@given(st.sampled_from(range(8)), st.data(), st.integers(0, 999))
+def test_a_few_slow_pairs_beside_a_slow_nic_accuse_no_other_link(
+    host: int, data: st.DataObject, seed: int
+) -> None:
+    """Pairs measured at once may share an uplink: four messages of the 56 then get half."""
+    leaf = f"leaf{host // 2}"
+    cable = frozenset((f"n{host}/nic0", leaf))
+    measured = messages("lab-8x1", {cable: 0.5}, seed)
+    up = data.draw(st.sampled_from([(leaf, "spine0"), (leaf, "spine1")]))
+    shared = [i for i, m in enumerate(measured) if up in m.way and host not in m.ranks]
+    for i in data.draw(st.lists(st.sampled_from(shared), max_size=2, unique=True)):
+        m = measured[i]
+        measured[i] = Message(m.ranks, m.GBps / 2, m.expected_GBps, m.kind, m.way)
+    (found,) = slow_links(measured)
+    assert [frozenset(step) for step in found.steps] == [cable]
+
+
 def test_one_direction_is_said_as_one() -> None:
     slow = [
         Message(m.ranks, m.GBps / (2 if m.ranks[0] == 3 else 1), None, m.kind, m.way)
