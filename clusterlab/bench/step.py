@@ -219,8 +219,10 @@ class _Part:
 
 def _warmup(bench: Bench, step: Sequence[Point], way: Way) -> int:
     """Untimed calls of every point of ``step``; more where its class is new. The same on every rank."""
-    # After the call that a witness looks at, one more undoes what that changed.
-    least = max(way.least_warmup, 0 if bench.witness is None else 2)
+    # After the call that a witness looks at, one more undoes what that changed; automatic iterations need to
+    # know about how long a call takes, and the first one connects.
+    looked_at = bench.witness is not None or bench.options.iterations is None
+    least = max(way.least_warmup, 2 if looked_at else 0)
     classes = {
         (p.collective, p.dtype, p.op, p.ranks, p.timing, size_class(p.size_bytes)) for p in step
     }
