@@ -1,5 +1,5 @@
-"""Rows arranged for reading: a curve per collective, dtype, operator and root; out-of-place and in-place
-halves of a size side by side.
+"""Rows arranged for reading: a curve per collective, dtype, operator, root and way of calling; out-of-place
+and in-place halves of a size side by side.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """All sizes of one collective with one dtype, operator and root, ascending."""
+    """All sizes of one collective with one dtype, operator and root, called in one way, ascending."""
 
     collective: str
     dtype: str
@@ -58,6 +58,8 @@ class Curve:
     root: int | None
     world_size: int
     backend: str
+    timing: str
+    uneven: str | None
     sizes: tuple[Halves, ...]
 
     @property
@@ -69,9 +71,15 @@ class Curve:
 
     @property
     def variant(self) -> str:
-        """What tells it from other curves of its collective: ``float32 sum root 2``."""
-        root = f"root {self.root}" if self.root else ""
-        return plain(" ".join(w for w in (self.dtype, self.op or "", root) if w))
+        """What tells it from other curves of its collective: ``float32 sum root 2 graph``."""
+        words = [
+            self.dtype,
+            self.op or "",
+            f"root {self.root}" if self.root else "",
+            self.timing if self.timing != "eager" else "",
+            f"uneven: {self.uneven}" if self.uneven else "",
+        ]
+        return plain(" ".join(w for w in words if w))
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -79,15 +87,21 @@ class Curve:
         return tuple(row for halves in self.sizes for row in halves.rows)
 
 
+_Key = tuple[str, str, str | None, int | None, int, str, str, str | None]
+
+
 def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
     """Those of ``rows`` (one per point) that all ranks took part in with nothing beside, as curves in order
     of first measurement.
     """
-    groups: dict[tuple[str, str, str | None, int | None, int, str], dict[int, dict[bool, Row]]] = {}
+    groups: dict[_Key, dict[int, dict[bool, Row]]] = {}
     for row in rows:
         if row.ranks is not None or row.beside is not None:
             continue  # some ranks only: see pairs; with something beside it: see overlap
-        key = (row.collective, row.dtype, row.op, row.root, row.world_size, row.backend)
+        key = (
+            *(row.collective, row.dtype, row.op, row.root, row.world_size, row.backend),
+            *(row.timing, row.uneven),
+        )
         groups.setdefault(key, {}).setdefault(row.requested_bytes, {})[row.in_place] = row
     return tuple(
         Curve(

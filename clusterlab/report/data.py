@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding
@@ -18,8 +19,10 @@ from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
 from clusterlab.verdict.compare import Comparison, compare
+from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.pairs import PairTable, pair_tables
 from clusterlab.verdict.soak import Soaked, soaked, tolerance_of
+from clusterlab.verdict.steady import quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class ReportData:
     """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
     sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
     are the tables of rows that pairs of ranks took part in, ``overlaps`` what ran beside what, ``soaked``
-    what the passes of a soak say.
+    what the passes of a soak say, ``overheads`` points that were called in several ways.
     """
 
     run: RunDir
@@ -40,6 +43,7 @@ class ReportData:
     notes: tuple[str, ...]
     overlaps: tuple[Overlap, ...] = ()
     soaked: tuple[Soaked, ...] = ()
+    overheads: tuple[Overhead, ...] = ()
 
 
 def load(run: RunDir) -> ReportData:
@@ -58,12 +62,29 @@ def load(run: RunDir) -> ReportData:
         findings=read_findings(run.path),
         notes=(
             *_notes(run, len(latest.rows), latest.superseded),
+            *noise_notes(latest.rows),
             *records.warnings,
             *lines.warnings,
         ),
         overlaps=lines.overlaps,
         soaked=soaked(lines.passes, tolerance_of(run.info.configuration)),
+        overheads=overheads(latest.rows),
     )
+
+
+def noise_notes(rows: Sequence[Row]) -> list[str]:
+    """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule)."""
+    found = quiet(rows)
+    if found.noisy:
+        return [
+            f"The machine was noisy: {'; '.join(found.reasons)}. Another run may find other figures."
+        ]
+    if found.unsteady:
+        return [
+            f"{found.unsteady} of {found.points} points were unsteady while they were measured: another run "
+            "may find other figures there."
+        ]
+    return []
 
 
 def _notes(run: RunDir, points: int, superseded: int) -> list[str]:

@@ -41,18 +41,23 @@ def error_matrix(rows: Iterable[Row]) -> ErrorMatrix | None:
     errors = [(row, e) for row in whole if (e := signed_error(row)) is not None]
     if not errors:
         return None
-    names = tuple(dict.fromkeys(row.collective for row, _ in errors))
+    several = len({row.timing for row, _ in errors}) > 1
+    names = tuple(dict.fromkeys(_name(row, several) for row, _ in errors))
     grouped = len({row.requested_bytes for row, _ in errors}) > _MOST_ROWS
     cells: dict[int, dict[str, list[float]]] = {}
     for row, error in errors:
         size = row.requested_bytes
         key = 2 ** int(math.log2(size)) if grouped else size
-        cells.setdefault(key, {}).setdefault(row.collective, []).append(error)
+        cells.setdefault(key, {}).setdefault(_name(row, several), []).append(error)
     table = tuple(
         (human_size(size), tuple(_cell(cells[size].get(name)) for name in names))
         for size in sorted(cells)
     )
     return ErrorMatrix(names, table, grouped)
+
+
+def _name(row: Row, with_timing: bool) -> str:
+    return f"{row.collective} {row.timing}" if with_timing else row.collective
 
 
 def _cell(errors: list[float] | None) -> Cell:

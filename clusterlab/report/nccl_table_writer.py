@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import OPERATIONS
 from clusterlab.core.rows import Row
 from clusterlab.report.nccl_table import (
     TableKey,
@@ -14,6 +14,7 @@ from clusterlab.report.nccl_table import (
     table_of,
 )
 from clusterlab.report.text import plain
+from clusterlab.verdict.steady import quiet
 
 
 class TableWriter:
@@ -46,6 +47,7 @@ class TableWriter:
         self._wrong = 0
         self._unchecked = 0
         self._busbw: list[float] = []
+        self._rows: list[Row] = []
 
     def add(self, row: Row) -> None:
         """Take one finished row."""
@@ -53,6 +55,7 @@ class TableWriter:
             self.finish()
             self._start(row)
         self._busbw.append(row.busbw_GBps)
+        self._rows.append(row)
         self._wrong += row.wrong or 0
         self._unchecked += row.wrong is None
         if len(self._places) < 2:
@@ -79,6 +82,7 @@ class TableWriter:
         self._waiting = {}
         self._wrong = self._unchecked = 0
         self._busbw = []
+        self._rows = []
 
     def _start(self, row: Row) -> None:
         self._table = table_of(row)
@@ -103,12 +107,15 @@ class TableWriter:
         average = sum(self._busbw) / max(1, len(self._busbw))
         # nccl-tests says OK also when nothing was checked; the line before says what that is worth.
         unchecked = [f"# Data not checked     : {self._unchecked} measurements"]
+        found = quiet(self._rows)
+        noisy = [] if self._strict else [f"# Noisy machine        : {r}" for r in found.reasons]
         return [
             *(unchecked if self._unchecked else []),
+            *noisy,
             f"# Out of bounds values : {self._wrong} {'FAILED' if self._wrong else 'OK'}",
             f"# Avg bus bandwidth    : {average:g} ",
             "#",
-            f"# Collective test concluded: {COLLECTIVES[collective].nccl_tests}_perf",
+            f"# Collective test concluded: {OPERATIONS[collective].nccl_tests}_perf",
             "#",
         ]
 

@@ -12,11 +12,15 @@ from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.records.run_info import Attempt
 from clusterlab.report.charts import busbw_at, curve_chart
+from clusterlab.report.chosen import did
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
+from clusterlab.report.overhead import OverheadTable, overhead_tables
 from clusterlab.report.pairs_page import PairsView, pairs_view
+from clusterlab.report.row_words import library_words, spread_words
 from clusterlab.report.text import plain
 from clusterlab.report.where import facts, rank_cells
 from clusterlab.verdict.compare import CollectiveSummary
@@ -52,6 +56,14 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure; ``more`` is what there is to know beside it, shown when pointed at."""
+
+    text: str
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CurveView:
     """One curve: chart (or why there is none) and table rows; ``verdicts`` counts what is not a pass."""
 
@@ -59,7 +71,8 @@ class CurveView:
     variant: str
     chart: str | None
     why_no_chart: str
-    rows: tuple[tuple[tuple[str, ...], Mark], ...]
+    heads: tuple[str, ...]
+    rows: tuple[tuple[tuple[Cell, ...], Mark], ...]
     marks: tuple[tuple[Mark, int], ...]
 
 
@@ -89,6 +102,8 @@ class PageView:
     ranks: tuple[tuple[str, ...], ...]
     collectives: tuple[CollectiveView, ...]
     matrix: ErrorMatrix | None
+    overheads: tuple[OverheadTable, ...]
+    overhead_heads: tuple[str, ...]
     pairs: PairsView | None
     command: str
     environment: str
@@ -115,6 +130,8 @@ def page_view(data: ReportData) -> PageView:
         ranks=rank_cells(data.placement),
         collectives=_collectives(data),
         matrix=error_matrix(data.rows),
+        overheads=overhead_tables(data.overheads),
+        overhead_heads=OVERHEAD_HEADS,
         pairs=pairs_view(data.pairs, data.placement),
         command=_shell(first.command),
         environment=_environment(context.environment),
@@ -194,20 +211,36 @@ def _curve(curve: Curve, *, with_chart: bool) -> CurveView:
         why = f"No chart: the page draws at most {CHART_LIMIT}."
     judged = [halves.judged for halves in curve.sizes]
     counted = {v: sum(j.verdict == v for j in judged) for v in Verdict}
+    said = any(did(row) for row in curve.rows)
     return CurveView(
         title=curve.title,
         variant=curve.variant,
         chart=chart,
         why_no_chart=why,
+        heads=(*_HEADS, *(_SAID_HEADS if said else ())),
         rows=tuple(
-            (_cells(halves), _mark(j.verdict, j.reason))
+            (_cells(halves, said=said), _mark(j.verdict, j.reason))
             for halves, j in zip(curve.sizes, judged, strict=True)
         ),
         marks=tuple((_mark(v), n) for v, n in counted.items() if n and v != Verdict.PASS),
     )
 
 
-def _cells(halves: Halves) -> tuple[str, ...]:
+_HEADS = (
+    *("Size", "Verdict", "Time µs", "Busbw GB/s", "In place", "Predicted", "Interval", "Bound"),
+    *("Ratio", "CV", "Wrong", "Algorithm", "Limited by"),
+)
+_SAID_HEADS = ("Library did",)
+
+
+def _cells(halves: Halves, *, said: bool) -> tuple[Cell, ...]:
+    row = halves.first
+    size, time, *others = _texts(halves)
+    cells = (Cell(size), Cell(time, spread_words(row)), *map(Cell, others))
+    return (*cells, Cell(did(row) or NOT_KNOWN, library_words(row))) if said else cells
+
+
+def _texts(halves: Halves) -> tuple[str, ...]:
     row, out, other = halves.first, halves.out_of_place, halves.in_place
     return (
         human_size(row.size_bytes) + (" *" if row.padded else ""),

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 from clusterlab.core.findings import Verdict
 from clusterlab.core.sizes import human_size
 from clusterlab.records.schema import jsonable
+from clusterlab.report.chosen import chosen_line
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
+from clusterlab.report.overhead import OverheadTable, overhead_tables
 from clusterlab.report.overlap import overlap_notes, overlap_table, overlaps_to_json
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.soak import soak_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.compare import Comparison, comparison_to_json
+from clusterlab.verdict.overhead import overheads_to_json
 from clusterlab.verdict.pairs import pairs_to_json
 
 if TYPE_CHECKING:
@@ -51,6 +55,10 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
     _print_head(console, data)
     for curve in curves(data.rows):
         console.print(_curve_table(curve))
+        if chosen := chosen_line(curve):
+            _print_line(console, f"  {chosen}")
+    for table in overhead_tables(data.overheads):
+        console.print(_overhead_table(table))
     if data.comparison.summaries:
         console.print(_summary_table(data.comparison))
     for line in pair_lines(data.pairs, data.placement):
@@ -68,6 +76,7 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         **comparison_to_json(data.comparison),
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
+        "framework_overhead": overheads_to_json(data.overheads),
         "overlaps": overlaps_to_json(data.overlaps),
         "soaked": [one.to_json() for one in data.soaked],
         "findings": [f.to_json() for f in data.findings],
@@ -122,6 +131,15 @@ def _curve_table(curve: Curve) -> Table:
     for halves in curve.sizes:
         verdict = halves.judged.verdict
         table.add_row(*_cells(halves), verdict.value, style=_row_style(verdict))
+    return table
+
+
+def _overhead_table(found: OverheadTable) -> Table:
+    table = _table(found.title)
+    for head in OVERHEAD_HEADS:
+        table.add_column(head.lower(), justify="right", no_wrap=True)
+    for cells in found.rows:
+        table.add_row(*cells)
     return table
 
 

@@ -13,7 +13,7 @@ from clusterlab.records.documents import write_findings
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
-from clusterlab.report.data import load
+from clusterlab.report.data import load, noise_notes
 from clusterlab.runs.nccl_tests_files import write_tests_json
 from clusterlab.runs.slow_links import slow_link_findings
 from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
@@ -127,7 +127,7 @@ def tell(run: RunDir) -> None:
         file=sys.stderr,
     )
     wrong = wrong_data_lines(run.records().rows)
-    for note in wrong:
+    for note in (*noise_notes(data.rows), *wrong):
         print(f"clusterlab: {note}", file=sys.stderr)
     if wrong and len(data.rows) < (planned or 0) and not run.info.configuration.get("keep_going"):
         print(

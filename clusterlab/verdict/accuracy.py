@@ -37,8 +37,11 @@ class Accuracy:
 
 
 def accuracy(rows: Iterable[Row]) -> tuple[Accuracy, ...]:
-    """Of all ``rows`` with a prediction, then by timing, collective and size band; empty without any."""
-    kept = [(row, e) for row in rows if (e := signed_error(row)) is not None]
+    """Of all ``rows`` with a prediction, then by timing, collective and size band; empty without any. A row
+    with something beside it has the prediction of being alone, and is left out.
+    """
+    alone = (row for row in rows if row.beside is None)
+    kept = [(row, e) for row in alone if (e := signed_error(row)) is not None]
     groups = [("all points", kept)]
     keys: tuple[Callable[[Row], str], ...] = (
         lambda row: f"timing {row.timing}",

@@ -45,6 +45,12 @@ def test_timings_and_collectives_have_lines_where_there_are_several() -> None:
     assert found["timing eager"].library_mape_pct is None
 
 
+def test_what_ran_beside_something_is_left_out() -> None:
+    rows = fake_rows(points(["all_reduce"]))
+    busy = [replace(row, beside="compute", time_us_loop=2 * row.time_us_loop) for row in rows]
+    assert accuracy([*rows, *busy]) == accuracy(rows)
+
+
 @pytest.mark.parametrize("time", [0.0, float("inf"), float("nan")])
 def test_a_time_that_is_none_is_left_out(time: float) -> None:
     rows = fake_rows(points(["all_reduce"]))
