@@ -21,20 +21,18 @@ def meet_in_file(identity: RankIdentity, file: Path, *, timeout_s: float) -> Mee
     from torch.distributed import DistError, FileStore
 
     end = time.monotonic() + timeout_s
-    if not file.parent.is_dir():
-        raise UsageError(
-            f"no folder {file.parent}",
-            where=str(file),
-            expected="a new file in a folder that all ranks share",
-        )
-    store = FileStore(str(file), identity.world_size)
-    store.set_timeout(timedelta(seconds=timeout_s))
     try:
+        # A FileStore tries for minutes to open what cannot be opened.
+        file.open("ab").close()
+        store = FileStore(str(file), identity.world_size)
+        store.set_timeout(timedelta(seconds=timeout_s))
         came = store.add(f"clusterlab/came/{identity.rank}", 1)
-    except DistError as error:
-        reason = str(error).partition("\n")[0]
+    except (OSError, DistError) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise UsageError(
-            f"cannot be used: {reason}", where=str(file), expected="a file to write"
+            f"cannot be used: {reason}",
+            where=str(file),
+            expected="a new file in a folder that all ranks share and may write",
         ) from None
     if came != 1:
         raise UsageError(

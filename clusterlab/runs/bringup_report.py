@@ -1,0 +1,47 @@
+"""Rank 0's end of a bring-up: judge, show, keep."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from clusterlab.core.bringup import Bringup
+from clusterlab.core.errors import ExitCode
+from clusterlab.records.documents import write_findings
+from clusterlab.records.files import write_json
+from clusterlab.records.run_dir import end_attempt, start_attempt
+from clusterlab.report.bringup import bringup_json, bringup_lines
+from clusterlab.runs.directory import given_or_new_run
+from clusterlab.verdict.bringup import growth_findings, judged
+
+BRINGUP = "bringup.json"
+
+
+def report(bringup: Bringup, *, name: str | None, as_json: bool, repeat: int) -> int:
+    """Print the table or JSON, then keep it in a run directory; the exit code.
+
+    The directory is made only now: before, making it would have been measured.
+    """
+    findings = growth_findings(bringup)
+    document = bringup_json(bringup, findings)
+    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    verdict = judged(bringup)
+    code = ExitCode.FINDING if findings else ExitCode.OK
+    if verdict is not None and verdict[0] == "no_verdict":
+        code = ExitCode.NO_VERDICT
+    run = start_attempt(
+        given_or_new_run(name or "bringup"),
+        configuration={
+            "command": "bringup",
+            "backend": bringup.backend,
+            "world_size": len(bringup.ranks),
+            "repeat_communicators": repeat,
+        },
+        planned_points=0,
+    )
+    write_json(run.path / BRINGUP, document)
+    write_findings(run.path, findings)
+    end_attempt(run, code)
+    return code
