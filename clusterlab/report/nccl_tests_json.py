@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import OPERATIONS
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.environment import allowed_environment
 from clusterlab.core.placement import Placement
@@ -64,7 +64,7 @@ def nccl_tests_json(rows: Sequence[Row], about: About, times: Mapping[Point, Ran
     data: dict[str, Any] = {
         "version": _FILE_VERSION,
         "start_time": _time(about.started_utc),
-        "args": [f"{COLLECTIVES[first.collective].nccl_tests}_perf", *about.command],
+        "args": [f"{OPERATIONS[first.collective].nccl_tests}_perf", *about.command],
         "env": [f"{k}={v}" for k, v in allowed_environment(about.environment).items()],
         "nccl_version": _version_code(first.library_version or about.library_version),
         "made_by": about.made_by,

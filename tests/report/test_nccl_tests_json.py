@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clusterlab.core.collectives import OPERATIONS
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.placement import local_placement
 from clusterlab.core.rows import Row
@@ -148,3 +149,10 @@ def test_a_way_of_calling_is_a_file_of_its_own_and_pairs_are_in_none() -> None:
 def test_version_codes_are_those_of_nccl_h(version: str, code: int | None) -> None:
     about = About(**{**_fields(ABOUT), "library_version": version})
     assert loaded(fake_rows(points(["all_reduce"])), about)["nccl_version"] == code
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_everything_that_can_be_measured_has_a_file(name: str) -> None:
+    row = renamed(fake_rows(points(["all_gather"]))[0], collective=name)
+    data = loaded([row])
+    assert data["args"][0] == f"{OPERATIONS[name].nccl_tests}_perf" and len(data["results"]) == 1
