@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.placement import RankPlacement
-from clusterlab.cost.schedules.schedule import Load, Phase, Schedule, load_of
+from clusterlab.cost.schedules.schedule import Flow, Load, Phase, Schedule, load_of
 from clusterlab.cost.types import Alternative, Constant, Interval
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.routing.fluid import Crossing, route
@@ -64,18 +64,24 @@ def on_links(
     *,
     avoid: frozenset[str],
     ways: Ways | None = None,
+    of: Group | None = None,
 ) -> OnLinks:
     """Time of schedules of equal shape that run side by side, phase by phase, sharing the links.
 
     ``ways`` are those of all their flows; without them bytes spread over the nearest links (``fluid``).
+    ``of`` one of the groups: its own time, by the links that it crosses; None: the slowest's.
     """
+    if of is not None:
+        schedules = sorted(schedules, key=lambda entry: entry[1] is not of)
     transfer_us = latency_us = 0.0
     held: dict[str, float] = {}
     constants: dict[str, Constant] = {}
     unknown: set[str] = set()
     phases: Sequence[tuple[Phase, ...]] = [s.phases for s, _ in schedules]
     for index in range(max(len(p) for p in phases)):
-        load, steps = _together(schedules, index, fabric, avoid, ways)
+        at_once = [(s.phases[index], g) for s, g in schedules if index < len(s.phases)]
+        mine = None if of is None else int(index < len(schedules[0][0].phases))
+        load, steps = _together(at_once, fabric, avoid, ways, mine)
         transfer_us += steps * load.time_us
         latency_us += steps * load.latency_us
         unknown |= load.unknown
@@ -99,20 +105,22 @@ def on_links(
 
 
 def _together(
-    schedules: Sequence[tuple[Schedule, Group]],
-    index: int,
+    at_once: Sequence[tuple[Phase, Group]],
     fabric: Fabric,
     avoid: frozenset[str],
     ways: Ways | None,
+    first: int | None,
 ) -> tuple[Load, int]:
-    """The load of one step of phase ``index`` of all schedules, and the most steps any of them makes."""
-    flows = []
-    steps = 0
-    for schedule, group in schedules:
-        if index < len(schedule.phases):
-            phase = schedule.phases[index]
-            steps = max(steps, phase.steps)
-            for f in phase.flows:
-                src, dst = group.devices[f.src], group.devices[f.dst]
-                flows.append((f, ways[src, dst] if ways else route(fabric, src, dst, avoid=avoid)))
-    return load_of(flows), steps
+    """The load of one step of all these phases, and the most steps any of them has. ``first`` so many of
+    them count, the others are beside them; None: all.
+    """
+    flows: list[tuple[Flow, tuple[Crossing, ...]]] = []
+    counted = 0
+    for number, (phase, group) in enumerate(at_once):
+        for f in phase.flows:
+            src, dst = group.devices[f.src], group.devices[f.dst]
+            flows.append((f, ways[src, dst] if ways else route(fabric, src, dst, avoid=avoid)))
+        if first is None or number < first:
+            counted = len(flows)
+    steps = max((phase.steps for phase, _ in at_once[:first]), default=0)
+    return load_of(flows, counted), steps

@@ -12,13 +12,21 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import RankPlacement
 from clusterlab.core.rows import Predicted
 from clusterlab.core.suggest import unknown
+from clusterlab.core.uneven import check_uneven
 from clusterlab.cost.bound import lower_bound
 from clusterlab.cost.calibrated.calibration import SystemCalibration
 from clusterlab.cost.calibration import Calibration, check_fits
 from clusterlab.cost.estimate import Estimate, Group
 from clusterlab.cost.gloo.model import gloo_estimate
 from clusterlab.cost.nccl.model import nccl_estimate
-from clusterlab.cost.types import Bottleneck, Bound, Interval, Prediction, PredictRequest
+from clusterlab.cost.types import (
+    Bottleneck,
+    Bound,
+    Interval,
+    NoFigureError,
+    Prediction,
+    PredictRequest,
+)
 
 BACKENDS = {"gloo": gloo_estimate, "nccl": nccl_estimate}
 
@@ -26,9 +34,45 @@ BACKENDS = {"gloo": gloo_estimate, "nccl": nccl_estimate}
 def predict(request: PredictRequest) -> Prediction:
     """The time of one point, its bound, and what both rest on.
 
-    With several groups the answer is the slowest group's, all of them running at once. Raises
-    UsageError for a request that makes no sense or that the fabric leaves no path or figure for.
+    With several groups the answer is the slowest group's, all of them running at once, and no bound of
+    another group is above it. Raises UsageError for a request that makes no sense or that the fabric
+    leaves no path or figure for.
     """
+    name, groups = _checked(request)
+    estimates = [_estimate_or_none(request, name, group, groups) for group in groups]
+    bound = max((_bound(request, name, group) for group in groups), key=lambda b: b.time_us)
+    known = [(e, g) for e, g in zip(estimates, groups, strict=True) if e is not None]
+    if not known:
+        BACKENDS[request.backend](request, name, groups[0], groups)  # raises, and says why
+    slowest, group = max(known, key=lambda entry: entry[0].time_us)
+    return _prediction(request, name, group, slowest, bound)
+
+
+def predict_groups(request: PredictRequest) -> tuple[Prediction | None, ...]:
+    """Of each group by itself, with all of them running at once; None where the fabric has no figure for
+    it. Raises as ``predict`` otherwise.
+    """
+    name, groups = _checked(request)
+    estimates = [_estimate_or_none(request, name, group, groups) for group in groups]
+    return tuple(
+        None
+        if estimate is None
+        else _prediction(request, name, group, estimate, _bound(request, name, group))
+        for group, estimate in zip(groups, estimates, strict=True)
+    )
+
+
+def _estimate_or_none(
+    request: PredictRequest, name: str, group: Group, groups: tuple[Group, ...]
+) -> Estimate | None:
+    try:
+        return BACKENDS[request.backend](request, name, group, groups)
+    except NoFigureError:
+        return None
+
+
+def _checked(request: PredictRequest) -> tuple[str, tuple[Group, ...]]:
+    """The collective's name and the groups. Raises UsageError for what makes no sense."""
     name = collective(request.collective).name
     dtype(request.dtype)
     if request.backend not in BACKENDS:
@@ -36,13 +80,14 @@ def predict(request: PredictRequest) -> Prediction:
     if request.size_bytes < 1:
         raise UsageError(f"size {request.size_bytes}", where="size", expected="at least 1 byte")
     groups = _groups(request)
+    if request.uneven is not None:
+        if name != "all_to_all_v":
+            raise UsageError(f"{name} has equal parts", where="uneven", expected="all_to_all_v")
+        for group in groups:
+            check_uneven(request.uneven, len(group.ranks))
     if request.calibration is not None:
         _check_calibration(request, request.calibration)
-    estimates = [BACKENDS[request.backend](request, name, group, groups) for group in groups]
-    bounds = [_bound(request, name, group) for group in groups]
-    slowest = max(range(len(groups)), key=lambda g: estimates[g].time_us)
-    bound = max(bounds, key=lambda b: b.time_us)
-    return _prediction(request, name, groups[slowest], estimates[slowest], bound)
+    return name, groups
 
 
 def as_predicted(prediction: Prediction) -> Predicted:
@@ -152,6 +197,7 @@ def _bound(request: PredictRequest, name: str, group: Group) -> Bound:
         request.size_bytes,
         root=group.root,
         copy_GBps=copy_GBps,
+        uneven=request.uneven,
     )
 
 

@@ -37,6 +37,7 @@ class PredictRequest:
     nothing. ``overrides`` are library variables that force a choice (``NCCL_ALGO``, …).
     ``routing`` is how switches choose among equal ways. ``calibration`` is of a host's cores for gloo, of
     a system for NCCL, None where only the fabric's own figures and its classes' constants count.
+    ``uneven`` names how the parts of an all_to_all_v differ (core.uneven).
     """
 
     fabric: Fabric
@@ -53,6 +54,7 @@ class PredictRequest:
     overrides: Mapping[str, str] = field(default_factory=dict)
     routing: Routing = "adaptive"
     calibration: Calibration | SystemCalibration | None = None
+    uneven: str | None = None
 
 
 def one_group(placement: Placement) -> tuple[tuple[RankPlacement, ...], ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import OPERATIONS
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
@@ -91,7 +91,7 @@ def preamble(
     step = f"{options.step:g}({'bytes' if options.step_is_bytes else 'factor'})"
     lines = [
         f"# {plain(versions)}",
-        f"# Collective test starting: {COLLECTIVES[collective].nccl_tests}_perf",
+        f"# Collective test starting: {OPERATIONS[collective].nccl_tests}_perf",
         f"# nThread 1 nGpus 1 minBytes {options.min_bytes} maxBytes {options.max_bytes} step: {step} "
         f"warmup iters: {options.warmup or 0} iters: {options.iterations or 0} "
         f"agg iters: {options.aggregated} "

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.core.collectives import COLLECTIVES, busbw_factor
+from clusterlab.core.collectives import SWEPT, busbw_factor
 from clusterlab.core.errors import UsageError
+from clusterlab.core.patterns import groups_of
 from clusterlab.cost.gloo.host import PLAIN_REDUCTION, reduction_constant
-from clusterlab.cost.predict import as_predicted, predict
+from clusterlab.cost.predict import as_predicted, predict, predict_groups
 from clusterlab.cost.types import Constant, PredictRequest, one_group
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
@@ -16,7 +17,7 @@ from clusterlab.topology.place import place_on
 from tests.cost.examples import HOST, VALUES, calibration, request
 from tests.topology.fabrics import leaf_spine
 
-collectives = st.sampled_from(sorted(COLLECTIVES))
+collectives = st.sampled_from(sorted(SWEPT))
 sizes = st.integers(1, 1 << 34)
 NCCL_FABRICS = ["h100-1", "h100-2", "h200-2", "hgx-h100", "dgx-h100-2node"]
 
@@ -124,6 +125,79 @@ def test_two_groups_share_the_links_they_both_need() -> None:
     alone = predict(PredictRequest(fabric, across[:1], "all_gather", 1 << 20))
     together = predict(PredictRequest(fabric, across, "all_gather", 1 << 20))
     assert together.time_us == pytest.approx(2 * alone.time_us)
+
+
+def test_each_group_has_a_time_of_its_own_beside_the_others() -> None:
+    """Rank pairs across the hosts share the NICs; those inside a host wait for nobody."""
+    fabric = load_fabric("lab-2x4")
+    placed = place_on(fabric, 8).ranks
+    across = ((placed[0], placed[4]), (placed[1], placed[5]))
+    inside = (placed[2], placed[3])  # by links without a figure
+    for collective in ("all_gather", "gather", "all_to_all_v"):
+        asked = PredictRequest(fabric, (*across, inside), collective, 1 << 20)
+        first, second, local = predict_groups(asked)
+        assert first is not None and second is not None
+        alone = predict(dataclasses.replace(asked, groups=across[:1]))
+        assert first.time_us == pytest.approx(2 * alone.time_us)
+        assert second.time_us == pytest.approx(first.time_us)
+        assert local is None
+        assert predict(asked).time_us == max(first.time_us, second.time_us)
+
+
+@given(
+    st.sampled_from([*NCCL_FABRICS[1:], "lab-2x4"]),
+    st.sampled_from(["node", "rail", "halves", "nodes:1"]),
+    collectives,
+    st.integers(10, 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_group_beats_its_bound_nor_itself_alone(
+    name: str, pattern: str, collective: str, log_size: int
+) -> None:
+    fabric = load_fabric(name)
+    placed = place_on(fabric, len(fabric.of_kind("gpu")))
+    groups = tuple(
+        tuple(placed.ranks[r] for r in group.ranks) for group in groups_of(pattern, placed)
+    )
+    backend = "gloo" if name.startswith("lab") else "nccl"
+    asked = PredictRequest(fabric, groups, collective, 1 << log_size, backend=backend)
+    together = predict_groups(asked)
+    assert len(together) == len(groups)
+    for group, answer in zip(groups, together, strict=True):
+        if answer is None:
+            assert backend == "gloo"
+            continue
+        alone = predict(dataclasses.replace(asked, groups=(group,)))
+        assert answer.time_us >= answer.bound.time_us
+        assert answer.time_us >= alone.time_us * (1 - 1e-9)
+
+
+@given(
+    st.one_of(requests_on_gpus(), requests_on_hosts(), requests_on_links()),
+    st.sampled_from(["linear", "hot:0.4", "hot:1", "random:2"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_uneven_parts_are_predicted_above_their_bound(asked: PredictRequest, uneven: str) -> None:
+    answer = predict(dataclasses.replace(asked, collective="all_to_all_v", uneven=uneven))
+    assert answer.time_us >= answer.bound.time_us >= 0
+
+
+def test_gloo_sends_a_hot_rank_through_its_own_nic() -> None:
+    """Everything goes to rank 0: its NIC takes what the other host's four ranks send."""
+    fabric = load_fabric("lab-2x4")
+    size = 8 << 20
+    hot = request(fabric, 8, "all_to_all_v", size, backend="gloo", uneven="hot:1")
+    answer = predict(hot)
+    assert answer.busbw_GBps == pytest.approx(0.0238 * (7 / 8) / (4 / 8), rel=0.02)
+    gather = predict(request(fabric, 8, "gather", size, backend="gloo"))
+    assert answer.time_us == pytest.approx(gather.time_us, rel=0.02)
+
+
+def test_only_an_all_to_all_v_has_uneven_parts() -> None:
+    with pytest.raises(UsageError, match="all_gather has equal parts"):
+        predict(request(collective="all_gather", uneven="linear"))
+    with pytest.raises(UsageError, match="a matrix of 2 ranks for 4"):
+        predict(request(collective="all_to_all_v", uneven="matrix:1 2/3 4"))
 
 
 def test_the_lab_s_ring_runs_at_its_nics_rate() -> None:

@@ -19,7 +19,7 @@ rate: software may fall short of it, nothing exceeds it. An unknown rate limits 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from clusterlab.core.collectives import busbw_factor
@@ -31,6 +31,7 @@ from clusterlab.cost.bound.limit import Limit
 from clusterlab.cost.bound.report import Limits, sets_name, side_name, tightest
 from clusterlab.cost.bound.sets import Partition, Ranks
 from clusterlab.cost.bound.skeleton import skeleton
+from clusterlab.cost.bound.uneven import shares, uneven_limits
 from clusterlab.cost.bound.volume import copies, volume_limits
 from clusterlab.cost.recall import recalled
 from clusterlab.cost.types import Bound
@@ -47,13 +48,18 @@ def lower_bound(
     *,
     root: int = 0,
     copy_GBps: float | None = None,
+    uneven: str | None = None,
 ) -> Bound:
     """The bound for one group whose ranks are at ``devices``, in rank order; ``root`` indexes them.
 
     ``copy_GBps`` is what one core copies at best, for memory links whose rate the fabric leaves open.
-    Raises UsageError where ranks are cut off from each other.
+    ``uneven`` names how the parts of an all_to_all_v differ. Raises UsageError where ranks are cut off from
+    each other.
     """
-    return bound_limits(fabric, devices, collective, root=root, copy_GBps=copy_GBps).at(size_bytes)
+    limits = bound_limits(
+        fabric, devices, collective, root=root, copy_GBps=copy_GBps, uneven=uneven
+    )
+    return limits.at(size_bytes)
 
 
 def bound_limits(
@@ -63,13 +69,18 @@ def bound_limits(
     *,
     root: int = 0,
     copy_GBps: float | None = None,
+    uneven: str | None = None,
 ) -> Limits:
     """What holds for every size, kept by the fabric: a sweep asks for many. As ``lower_bound`` otherwise."""
     group = recalled(fabric, "bound", devices, partial(_Group, fabric))
-    key = (collective, root, copy_GBps)
+    key = (collective, root, copy_GBps, uneven)
     found = group.limits.get(key)
     if found is None:
-        found = group.limits[key] = _limits(group, collective, root, copy_GBps)
+        found = group.limits[key] = (
+            _limits(group, collective, root, copy_GBps)
+            if uneven is None
+            else _uneven(group, collective, uneven)
+        )
     return found
 
 
@@ -79,7 +90,37 @@ class _Group:
     def __init__(self, fabric: Fabric, devices: tuple[str, ...]) -> None:
         self.ranks = Ranks(fabric, skeleton(fabric), devices)
         self.partitions: tuple[Partition, ...] = tuple(self.ranks.partitions())
-        self.limits: dict[tuple[str, int, float | None], Limits] = {}
+        self.limits: dict[tuple[str, int, float | None, str | None], Limits] = {}
+
+
+def _uneven(group: _Group, collective: str, uneven: str) -> Limits:
+    """Of parts that differ: what each device and host has for the others."""
+    ranks = group.ranks
+    n = len(ranks.devices)
+    if n < 2:
+        return Limits(Limit(0.0, ""), 0.0, busbw_factor(collective, n))
+    matrix = shares(uneven, n)
+    limits = {
+        p.level: list(uneven_limits(ranks, p, matrix, partial(side_name, ranks, p.level)))
+        for p in group.partitions
+    }
+    worst = _tightest({level: found for level, found in limits.items() if found}, ranks)
+    path_us = 0.0
+    if ranks.skeleton.latency_known:
+        talking = [(i, j) for i in range(n) for j in range(n) if i != j and matrix[i][j] > 0]
+        path_us = latency_us(ranks.fabric, ranks.devices, collective, 0, talking)
+    return Limits(worst, path_us, busbw_factor(collective, n))
+
+
+def _tightest(limits: Mapping[str, Sequence[Limit]], ranks: Ranks) -> Limit:
+    worst = tightest(limits)
+    if math.isinf(worst.us_per_byte):
+        raise UsageError(
+            f"no path: there are no {worst.reason}",
+            where=f"fabric {ranks.fabric.name}",
+            expected="links that are up between all ranks",
+        )
+    return worst
 
 
 def _limits(group: _Group, collective: str, root: int, copy_GBps: float | None) -> Limits:
@@ -94,13 +135,7 @@ def _limits(group: _Group, collective: str, root: int, copy_GBps: float | None) 
             *cut_limits(partition, collective, root, partial(side_name, ranks, level)),
             *volume_limits(partition, collective, sets_name(partition)),
         ]
-    worst = tightest(limits)
-    if math.isinf(worst.us_per_byte):
-        raise UsageError(
-            f"no path: there are no {worst.reason}",
-            where=f"fabric {ranks.fabric.name}",
-            expected="links that are up between all ranks",
-        )
+    worst = _tightest(limits, ranks)
     path_us = 0.0
     if ranks.skeleton.latency_known:
         path_us = latency_us(ranks.fabric, ranks.devices, collective, root)

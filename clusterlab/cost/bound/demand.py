@@ -25,7 +25,7 @@ def across(
     * reduce_scatter: an element wanted outside needs the set's contribution, one partial sum at least;
       one wanted inside needs the others'.
     * all_gather, broadcast: who lacks an element must get it; one copy may serve a whole set.
-    * all_to_all, send_recv: what is for one rank is of no use to another.
+    * all_to_all, send_recv, gather, scatter: what is for one rank is of no use to another.
     """
     k, rest = inside, n - inside
     if collective == "send_recv":
@@ -37,6 +37,9 @@ def across(
         "reduce_scatter": (rest / n, k / n),
         "all_gather": (k / n, rest / n),
         "all_to_all": (k * rest / n, k * rest / n),
+        "all_to_all_v": (k * rest / n, k * rest / n),  # of equal parts; others: uneven.py
+        "gather": (0.0, rest / n) if holds_root else (k / n, 0.0),
+        "scatter": (rest / n, 0.0) if holds_root else (0.0, k / n),
         "reduce": (0.0, 1.0) if holds_root else (1.0, 0.0),
     }[collective]
 
@@ -63,17 +66,22 @@ def transfers(collective: str, parties: int, *, one_rank_each: bool) -> float:
       theorem 1, give the same for ranks.
     * reduce_scatter and reduce: every party but the one that wants it sends one: m-1.
     * all_gather and broadcast: every party but the one that has it receives one: m-1.
-    * all_to_all: S/n for each ordered pair; send_recv: S from each rank. Both only where a party is one
-      rank, as how many ranks share a party matters there.
+    * all_to_all: S/n for each ordered pair; send_recv: S from each rank; gather and scatter: S/n to or
+      from each rank but the root. Only where a party is one rank, as how many share a party matters there.
     """
     m = parties
     if collective == "all_reduce":
         return 2.0 * (m - 1)
     if collective in ("send", "ping_pong"):
         return 1.0 if m > 1 else 0.0
-    if collective in ("all_to_all", "send_recv") and not one_rank_each:
+    if collective in _BY_RANKS and not one_rank_each:
         return 0.0
+    if collective in ("gather", "scatter"):
+        return (m - 1) / m
     return float(m) if collective == "send_recv" and m > 1 else float(m - 1)
+
+
+_BY_RANKS = frozenset({"all_to_all", "all_to_all_v", "gather", "scatter", "send_recv"})
 
 
 def first_of(collective: str, root: int) -> int:

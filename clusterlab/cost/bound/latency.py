@@ -7,7 +7,7 @@ once. Every device may forward, as a rank may pass on what it gets.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from clusterlab.cost.bound.demand import FROM_ONE, first_of
 from clusterlab.topology.fabric import Fabric
@@ -15,15 +15,26 @@ from clusterlab.topology.fabric import Fabric
 _ALL_SOURCES = 32  # up to here the distance between any two counts
 
 
-def latency_us(fabric: Fabric, devices: tuple[str, ...], collective: str, root: int) -> float:
-    """The longest of the quickest paths the result depends on (some of them, for many ranks)."""
+def latency_us(
+    fabric: Fabric,
+    devices: tuple[str, ...],
+    collective: str,
+    root: int,
+    talking: Sequence[tuple[int, int]] | None = None,
+) -> float:
+    """The longest of the quickest paths the result depends on (some of them, for many ranks).
+
+    ``talking``: the pairs of ranks that exchange anything; None: as the collective has it.
+    """
+    if talking is not None:
+        paths = [(devices[i], devices[j]) for i, j in talking[:_ALL_SOURCES]]
+        return max((_farthest(fabric, a, [b])[0] for a, b in paths), default=0.0)
     first = devices[first_of(collective, root)]
     if collective in ("send", "ping_pong"):
         return _farthest(fabric, first, devices[1:2])[0]
-    if collective in FROM_ONE:
-        return _farthest(fabric, first, devices)[0]
-    if collective == "reduce":
-        return _farthest(fabric, first, devices, backwards=True)[0]
+    to_one = collective in ("reduce", "gather")
+    if to_one or collective in FROM_ONE or collective == "scatter":
+        return _farthest(fabric, first, devices, backwards=to_one)[0]
     if collective == "send_recv":
         nexts = (*devices[1:], devices[0])
         pairs = list(zip(devices, nexts, strict=True))[:_ALL_SOURCES]

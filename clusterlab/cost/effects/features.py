@@ -100,11 +100,32 @@ def message_wire_us(comm: Communicator, collective: str, size_bytes: float) -> f
     g, link = n / nodes, gpu_link_GBps(comm) * 1e3
     network = comm.network
     if nodes == 1 or network is None:
-        return size_bytes * ((n - 1) / n if collective == "all_to_all" else 1.0) / link
+        return size_bytes * ((n - 1) / n if collective in IN_PARTS else 1.0) / link
+    if collective in ("gather", "scatter"):
+        return _rooted_wire_us(comm, collective, size_bytes)
     if collective == "all_to_all":
         out = size_bytes * (nodes - 1) / nodes * g / (nics_GBps(comm) * 1e3)
         return max(out, size_bytes * (g - 1) / g / link)
     return size_bytes / (network.nic_GBps * PORT_SHARE * 1e3)
+
+
+IN_PARTS = frozenset({"all_to_all", "gather", "scatter"})
+"""Messages of one part each; gather and scatter have the root's of an all_to_all."""
+
+
+def _rooted_wire_us(comm: Communicator, collective: str, size_bytes: float) -> float:
+    """Between nodes S (N-1)/N enter the root's node by the root's own NIC, as PXN delivers on the reader's
+    rail. They leave it by the NICs of all rails, but for what NVLink carries to the GPUs there.
+    """
+    n, nodes, network = comm.ranks, comm.nodes, comm.network
+    assert network is not None, "between nodes"
+    g, link = n / nodes, gpu_link_GBps(comm) * 1e3
+    abroad = size_bytes * (nodes - 1) / nodes
+    nic = network.nic_GBps * PORT_SHARE * 1e3
+    if collective == "gather":
+        return max(abroad / nic, size_bytes * (g - 1) / n / link)
+    by_link = size_bytes * (n - 1) / n - abroad / g
+    return max(abroad / (nics_GBps(comm) * 1e3), by_link / link)
 
 
 def message_features(
@@ -112,7 +133,7 @@ def message_features(
 ) -> Features:
     """Of all_to_all, send_recv and send; ``wire_us`` from ``message_wire_us`` or from flows on links."""
     n, size = comm.ranks, float(size_bytes)
-    part = size / n if collective == "all_to_all" else size
+    part = size / n if collective in IN_PARTS else size
     between = 1 if comm.nodes > 1 else 0
     return Features(
         kind="p2p_ll" if part <= P2P_LL_BYTES else "p2p_simple",
@@ -121,12 +142,12 @@ def message_features(
         sums=False,
         size_bytes=size,
         part_bytes=part,
-        hops_inside=(n - 1 if collective == "all_to_all" else 1) - between,
+        hops_inside=(n - 1 if collective in IN_PARTS else 1) - between,
         hops_between=between,
         net_hop_us=0.0,
         wire_us=wire_us,
         network_wire_us=0.0,
-        copy_us=_copy_us(comm, size) if collective == "all_to_all" else 0.0,
+        copy_us=_copy_us(comm, size) if collective in IN_PARTS else 0.0,
         staged_us=_staged_message_us(comm, collective, size),
         crowd=_crowd(comm.ranks_per_node if collective == "all_to_all" else comm.staged_hops),
     )

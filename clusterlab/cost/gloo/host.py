@@ -33,8 +33,19 @@ PLAIN_REDUCTION = "reduce_us_per_MiB"
 
 
 def message_constant(collective: str) -> str:
-    """Name of the constant for one message of ``collective`` (between two ranks: send_recv's)."""
-    return f"message_us.{'send_recv' if collective in ('send', 'ping_pong') else collective}"
+    """Name of the constant for one message of ``collective``: of one that is not calibrated, that of the
+    one most like it (a root's messages go out or come in at once, as those of a broadcast's root).
+    """
+    return f"message_us.{_LIKE.get(collective, collective)}"
+
+
+_LIKE = {
+    "send": "send_recv",
+    "ping_pong": "send_recv",
+    "all_to_all_v": "all_to_all",
+    "gather": "broadcast",
+    "scatter": "broadcast",
+}
 
 
 def reduction_constant(dtype: str, op: str | None) -> str:

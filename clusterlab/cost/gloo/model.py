@@ -26,9 +26,12 @@ def gloo_estimate(
 ) -> Estimate:
     """Host part and link part run side by side: the slower one sets the time."""
     size = request.size_bytes
-    schedules = [(gloo_schedule(name, len(g.ranks), size, root=g.root), g) for g in groups]
+    schedules = [
+        (gloo_schedule(name, len(g.ranks), size, root=g.root, uneven=request.uneven), g)
+        for g in groups
+    ]
     schedule = next(s for s, g in schedules if g is group)
-    links, waits_us = _links(request, name, schedules)
+    links, waits_us = _links(request, name, schedules, group)
     calibration = request.calibration
     if not isinstance(calibration, Calibration):
         return _links_only(request, schedule, links, waits_us)
@@ -56,9 +59,11 @@ def gloo_estimate(
 
 
 def _links(
-    request: PredictRequest, name: str, schedules: Sequence[tuple[Schedule, Group]]
+    request: PredictRequest, name: str, schedules: Sequence[tuple[Schedule, Group]], own: Group
 ) -> tuple[OnLinks, float]:
-    """What the links take, and how long (µs) the busiest has nothing to do as ranks wait for each other."""
+    """What the links take for the group ``own`` beside the others, and how long (µs) the busiest has
+    nothing to do as ranks wait for each other.
+    """
     fabric, routing = request.fabric, request.routing
     pairs: dict[tuple[str, str], None] = {}
     for schedule, group in schedules:
@@ -66,16 +71,16 @@ def _links(
             src, dst = group.devices[flow.src], group.devices[flow.dst]
             pairs[src, dst] = pairs[dst, src] = None
     ways = gloo_ways(fabric, tuple(pairs), routing)
-    if routing != "adaptive":
+    if routing != "adaptive" and request.uneven is None:
         groups = [group for _, group in schedules]
         call_us = played_us(
-            fabric, name, groups, ways, size_bytes=request.size_bytes, routing=routing
+            fabric, name, groups, ways, size_bytes=request.size_bytes, routing=routing, own=own
         )
         if call_us is not None:
             at_once = [(_at_once(schedule), group) for schedule, group in schedules]
-            links = on_links(at_once, fabric, avoid=ACCELERATOR_LINKS, ways=ways)
+            links = on_links(at_once, fabric, avoid=ACCELERATOR_LINKS, ways=ways, of=own)
             return links, max(0.0, call_us - links.transfer_us)
-    return on_links(schedules, fabric, avoid=ACCELERATOR_LINKS, ways=ways), 0.0
+    return on_links(schedules, fabric, avoid=ACCELERATOR_LINKS, ways=ways, of=own), 0.0
 
 
 def _at_once(schedule: Schedule) -> Schedule:

@@ -52,8 +52,11 @@ class Wires:
     held: int
 
 
-def us_per_call(programs: Mapping[int, Program], wires: Wires, orders: int) -> float:
-    """µs a call takes for each byte of a piece, where every rank runs its program again and again.
+def us_per_call(
+    programs: Mapping[int, Program], wires: Wires, orders: int, counted: range | None = None
+) -> float:
+    """µs a call takes for each byte of a piece, where every rank runs its program again and again: on all
+    ranks, or on those ``counted``.
 
     The mean over calls back to back, and over ``orders`` random orders in which ranks begin, always the
     same ones.
@@ -61,7 +64,7 @@ def us_per_call(programs: Mapping[int, Program], wires: Wires, orders: int) -> f
     if not any(wires.paths.values()):
         return 0.0
     plays = (_Play(programs, wires, seed) for seed in range(orders))
-    return sum(play.us_per_call() for play in plays) / orders
+    return sum(play.us_per_call(counted) for play in plays) / orders
 
 
 @dataclass(slots=True)
@@ -100,8 +103,8 @@ class _Play:
         self.unsent = dict.fromkeys(programs, 0)
         self.ended: dict[int, list[float]] = {rank: [] for rank in programs}
 
-    def us_per_call(self) -> float:
-        """From the end of the settling calls to the last one's, on the slowest rank."""
+    def us_per_call(self, counted: range | None) -> float:
+        """From the end of the settling calls to the last one's, on the slowest rank (``counted`` ones)."""
         for rank in self.programs:
             self.later(self.random.random() * self.latest_us, (rank,))
         while self.events:
@@ -110,8 +113,9 @@ class _Play:
                 self.go_on(event[0], now)
             else:
                 self.arrived(event, now)
-        first = max(times[_SETTLING - 1] for times in self.ended.values())
-        last = max(times[-1] for times in self.ended.values())
+        looked_at = [self.ended[rank] for rank in counted or self.ended]
+        first = max(times[_SETTLING - 1] for times in looked_at)
+        last = max(times[-1] for times in looked_at)
         return (last - first) / _CALLS
 
     def later(self, at_us: float, event: tuple[int, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterlab.core.collectives import collective
 from clusterlab.cost.estimate import Group, Ways
 from clusterlab.cost.gloo.play import RECEIVE, SEND, Pair, Path, Program, Wires, us_per_call
 from clusterlab.cost.gloo.programs import PLAYED
@@ -39,8 +40,10 @@ def played_us(
     *,
     size_bytes: int,
     routing: str,
+    own: Group | None = None,
 ) -> float | None:
-    """µs of a call of ``name`` and ``size_bytes`` (nccl-tests' size) in each of ``groups``, all at once.
+    """µs of a call of ``name`` and ``size_bytes`` (nccl-tests' size) in each of ``groups``, all at once: of
+    the group ``own``, or of the slowest.
 
     None where the collective is not played out, where nothing leaves a host, and for more than _MOST_RANKS.
     Kept by the fabric for messages of as many pieces.
@@ -49,7 +52,7 @@ def played_us(
         return None
     n = max(len(group.ranks) for group in groups)
     segments = min(segments_per_rank(n, size_bytes), max(2, _MOST_SEGMENTS // n**2))
-    message = size_bytes / {"all_to_all": n, "reduce": n * segments}.get(name, 1)
+    message = size_bytes / {"reduce": n * segments}.get(name, n if collective(name).per_rank else 1)
     least = _pieces_in_all(_programs(name, groups, segments, 1))
     if least == 0:
         return None
@@ -57,14 +60,25 @@ def played_us(
     pieces = min(most, -(-int(message) // PIECE_BYTES) or 1)
     devices = tuple((group.devices, group.root) for group in groups)
     held = max(2, min(4 * pieces, int(SOCKET_BYTES * pieces / message)))
-    key = ("gloo played", name, routing, devices, segments, pieces, held)
+    mine = _ranks_of(own, groups)
+    key = ("gloo played", name, routing, devices, segments, pieces, held, mine)
     if key not in fabric.memo:
         orders = _ORDERS if least * pieces <= _PIECES_OF_ONE_ORDER else 1
         programs = _programs(name, groups, segments, pieces)
         paths, GBps = _paths(programs, groups, ways)
-        fabric.memo[key] = us_per_call(programs, Wires(paths, GBps, held), orders)
+        fabric.memo[key] = us_per_call(programs, Wires(paths, GBps, held), orders, mine)
     us_per_byte: float = fabric.memo[key]
     return us_per_byte * message / pieces if us_per_byte else None
+
+
+def _ranks_of(own: Group | None, groups: Sequence[Group]) -> range | None:
+    """Its ranks, counted over all groups; None where it is all there is."""
+    first = 0
+    for group in groups:
+        if group is own and len(groups) > 1:
+            return range(first, first + len(group.ranks))
+        first += len(group.ranks)
+    return None
 
 
 def _programs(name: str, groups: Sequence[Group], segments: int, pieces: int) -> dict[int, Program]:

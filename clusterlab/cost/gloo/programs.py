@@ -25,6 +25,20 @@ def all_to_all(n: int, pieces: int) -> list[Program]:
     return programs
 
 
+def gather(n: int, pieces: int, root: int) -> list[Program]:
+    """gloo/gather.cc: the root waits for all others at once."""
+    receives = tuple((RECEIVE, rank, 0) for rank in range(n) if rank != root)
+    send = ((SEND, root, pieces), (WAIT, 0, 0))
+    return [(*receives, (WAIT, 0, 0)) if rank == root else send for rank in range(n)]
+
+
+def scatter(n: int, pieces: int, root: int) -> list[Program]:
+    """gloo/scatter.cc: the root posts a send to each other rank in turn, then waits for all."""
+    sends = tuple((SEND, rank, pieces) for rank in range(n) if rank != root)
+    receive = ((RECEIVE, root, 0), (WAIT, 0, 0))
+    return [(*sends, (WAIT, 0, 0)) if rank == root else receive for rank in range(n)]
+
+
 def broadcast(n: int, pieces: int, root: int) -> list[Program]:
     """gloo/broadcast.cc: a binomial tree; a rank that has the buffer sends it to all its children at once."""
     programs = []
@@ -77,8 +91,13 @@ def send_recv(n: int, pieces: int) -> list[Program]:
 
 PLAYED: dict[str, Callable[[int, int, int, int], list[Program]]] = {
     "all_to_all": lambda n, segments, pieces, root: all_to_all(n, pieces),
+    "all_to_all_v": lambda n, segments, pieces, root: all_to_all(n, pieces),
+    "gather": lambda n, segments, pieces, root: gather(n, pieces, root),
+    "scatter": lambda n, segments, pieces, root: scatter(n, pieces, root),
     "broadcast": lambda n, segments, pieces, root: broadcast(n, pieces, root),
     "reduce": reduce,
     "send_recv": lambda n, segments, pieces, root: send_recv(n, pieces),
 }
-"""By collective: of n ranks, segments for each rank, pieces of a message (of a segment for reduce), root."""
+"""By collective (of an all_to_all_v with equal parts): of n ranks, segments for each rank, pieces of a
+message (of a segment for reduce), root.
+"""

@@ -34,6 +34,8 @@ def beyond_nics(
     """For the group ``which`` of ``groups`` of devices in rank order, all at once. Raises UsageError where
     the network is cut in two between ranks.
     """
+    if collective in ("gather", "scatter"):
+        return BeyondNics()  # no more than the NICs of one node carry, in all of the network
     pattern: Pattern = "all" if collective == "all_to_all" else "ring"
     ring = crossings(fabric, groups, pattern, routing)[which]
     if collective != "all_reduce":

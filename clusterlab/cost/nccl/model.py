@@ -37,7 +37,7 @@ def nccl_estimate(
     request: PredictRequest, name: str, group: Group, groups: Sequence[Group]
 ) -> Estimate:
     """NCCL's choice of algorithm and protocol, timed by ``effects/``; then the host's launch."""
-    case = made_case(request, name, group, groups)
+    case = made_case(request, _SAME_CALLS.get(name, name), group, groups)
     comm = case.comm
     if comm.ranks == 1:
         alone = Estimate(0.0, "local", None, "one rank", 0.0, (), notes=(ONE_RANK,))
@@ -49,6 +49,8 @@ def nccl_estimate(
     if isinstance(request.calibration, SystemCalibration):
         estimate = _judged(estimate, request.calibration, request, case)
     notes = [*remarks(request, case, estimate.algorithm)]
+    if request.uneven is not None:
+        notes.append("the parts are taken to be equal, of the size that the busiest rank has")
     if comm.gpu == UNKNOWN_CHIP:
         notes.append(f"the GPUs' model is not said: taken for one of sm_{comm.compute_capability}")
     asked = request.library_version is not None
@@ -216,7 +218,7 @@ def _envelope_us(curve: dict[int, float], time_us: TimeOf, size_bytes: int) -> f
 
 
 def _messages(request: PredictRequest, case: Case, groups: Sequence[Group]) -> Estimate:
-    """all_to_all, send_recv and send, which NCCL has no model for."""
+    """all_to_all, gather, scatter, send_recv and send, which NCCL has no model for."""
     size, comm = request.size_bytes, case.comm
     notes: tuple[str, ...] = ("NCCL itself has no model for this collective",)
     limit = message_limit(request.fabric, case, size, groups)
@@ -249,11 +251,16 @@ def _relayed(case: Case) -> bool:
 
 _MESSAGE_ALGORITHMS = {
     "all_to_all": ("direct", "pxn"),
+    "gather": ("direct", "pxn"),
+    "scatter": ("direct", "pxn"),
     "send_recv": ("ring_shift", "ring_shift"),
     "send": ("one_message", "one_message"),
     "ping_pong": ("one_message", "one_message"),
 }
 """Sent straight, and by PXN."""
+
+_SAME_CALLS = {"all_to_all_v": "all_to_all"}
+"""The same sends and receives in one group."""
 
 
 def _tables(comm: Communicator) -> str:

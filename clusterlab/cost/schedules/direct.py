@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from clusterlab.cost.schedules.ring import ring_flows
 from clusterlab.cost.schedules.rounds import Round, Transfer
@@ -13,6 +13,29 @@ def direct_all_to_all(n: int, S: float) -> Schedule:
     """Every rank sends S/n to every other at once: one step of n(n-1) flows."""
     flows = tuple(Flow(r, (r + shift) % n, S / n) for shift in range(1, n) for r in range(n))
     return Schedule("all_to_all", "direct", n, S, (Phase("exchange", flows, min(1, n - 1)),))
+
+
+def direct_all_to_all_v(matrix: Sequence[Sequence[float]], S: float) -> Schedule:
+    """Rank i sends ``matrix[i][j]`` bytes to rank j, all at once; a message of nothing is sent too."""
+    n = len(matrix)
+    flows = tuple(
+        Flow(r, (r + shift) % n, matrix[r][(r + shift) % n])
+        for shift in range(1, n)
+        for r in range(n)
+    )
+    return Schedule("all_to_all_v", "direct", n, S, (Phase("exchange", flows, min(1, n - 1)),))
+
+
+def direct_gather(n: int, S: float, *, root: int = 0) -> Schedule:
+    """Every rank sends its S/n to the root, all at once."""
+    flows = tuple(Flow((root + i) % n, root, S / n) for i in range(1, n))
+    return Schedule("gather", "direct", n, S, (Phase("gather", flows, min(1, n - 1)),))
+
+
+def direct_scatter(n: int, S: float, *, root: int = 0) -> Schedule:
+    """The root sends S/n to every other rank, all at once."""
+    flows = tuple(Flow(root, (root + i) % n, S / n) for i in range(1, n))
+    return Schedule("scatter", "direct", n, S, (Phase("scatter", flows, min(1, n - 1)),))
 
 
 def ring_shift(n: int, S: float) -> Schedule:

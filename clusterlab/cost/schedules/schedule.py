@@ -107,19 +107,22 @@ def step_load(phase: Phase, router: Router) -> Load:
     return load_of([(f, router(f.src, f.dst)) for f in phase.flows])
 
 
-def load_of(flows: Iterable[tuple[Flow, tuple[Crossing, ...]]]) -> Load:
-    """The Load of flows that run at once, each with its route."""
+def load_of(flows: Iterable[tuple[Flow, tuple[Crossing, ...]]], counted: int | None = None) -> Load:
+    """The Load of flows that run at once, each with its route: of all, or for the first ``counted``."""
     carried: dict[int, float] = {}
     links: dict[int, Link] = {}
     latency_us = 0.0
-    for flow, crossings in flows:
+    for number, (flow, crossings) in enumerate(flows):
+        mine = counted is None or number < counted
         flow_latency_us = 0.0
         for c in crossings:
             key = id(c.link)
-            links[key] = c.link
+            if mine:
+                links[key] = c.link
             carried[key] = carried.get(key, 0.0) + c.share * flow.size_bytes
             flow_latency_us += c.share * (c.link.latency_us or 0.0)
-        latency_us = max(latency_us, flow_latency_us)
+        if mine:
+            latency_us = max(latency_us, flow_latency_us)
     busiest, longest_us = None, 0.0
     unknown = set()
     for key, link in links.items():

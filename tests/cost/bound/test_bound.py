@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import SWEPT
 from clusterlab.cost.bound import bytes_across, lower_bound
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric, to_networkx
@@ -91,7 +91,7 @@ def test_one_rank_is_bounded_by_nothing() -> None:
 
 
 @given(
-    collective=st.sampled_from(sorted(COLLECTIVES)),
+    collective=st.sampled_from(sorted(SWEPT)),
     inside=st.lists(st.booleans(), min_size=2, max_size=12).filter(lambda i: 0 < sum(i) < len(i)),
     root=st.integers(0, 11),
 )

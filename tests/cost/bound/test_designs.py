@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import SWEPT
 from clusterlab.cost.bound import bound_limits, lower_bound
 from clusterlab.topology.design.load import list_designs, load_fabric
 from clusterlab.topology.fabric import Fabric
@@ -26,7 +26,7 @@ def test_every_design_bounds_every_collective_and_says_by_what(design: str) -> N
     for n in {2, 3, len(ends)}:
         if not 2 <= n <= len(ends) or (inside_unknown and n < len(ends)):
             continue
-        for collective in COLLECTIVES:
+        for collective in SWEPT:
             bound = lower_bound(fabric, ends[:n], collective, GIB)
             assert 0 < bound.time_us < math.inf
             assert "links" in bound.limited_by

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterlab.core.collectives import COLLECTIVES
+from clusterlab.core.collectives import SWEPT
 from clusterlab.core.errors import UsageError
+from clusterlab.core.uneven import parts
 from clusterlab.cost.bound import lower_bound
 from clusterlab.cost.schedules.binomial import binomial_broadcast
 from clusterlab.cost.schedules.chain import chain_broadcast, chain_reduce
-from clusterlab.cost.schedules.direct import direct_all_to_all, ring_shift
+from clusterlab.cost.schedules.direct import (
+    direct_all_to_all,
+    direct_all_to_all_v,
+    direct_gather,
+    direct_scatter,
+    ring_shift,
+)
 from clusterlab.cost.schedules.double_binary_tree import double_binary_tree_all_reduce
 from clusterlab.cost.schedules.ring import (
     ring_all_gather,
@@ -41,6 +48,9 @@ SCHEDULES: dict[str, list[Callable[[int], Schedule]]] = {
     "reduce_scatter": [lambda n: ring_reduce_scatter(n, S)],
     "all_gather": [lambda n: ring_all_gather(n, S)],
     "all_to_all": [lambda n: direct_all_to_all(n, S)],
+    "all_to_all_v": [lambda n: direct_all_to_all(n, S)],
+    "gather": [lambda n: direct_gather(n, S)],
+    "scatter": [lambda n: direct_scatter(n, S)],
     "broadcast": [lambda n: binomial_broadcast(n, S), lambda n: chain_broadcast(n, S, chunks=7)],
     "reduce": [lambda n: chain_reduce(n, S, chunks=7), lambda n: ring_reduce_gather(n, S)],
     "send_recv": [lambda n: ring_shift(n, S)],
@@ -113,7 +123,40 @@ def bound_us(fabric: Fabric, ends: list[str], collective: str, size: float = S) 
     return lower_bound(fabric, ends, collective, size).time_us
 
 
-@pytest.mark.parametrize("collective", sorted(COLLECTIVES))
+shapes = st.one_of(
+    st.just("linear"),
+    st.integers(0, 10).map(lambda f: f"hot:{f / 10:g}"),
+    st.integers(0, 99).map(lambda s: f"random:{s}"),
+    st.just("matrix:" + "/".join(9 * ["1 0 7 2 0 3 0 0 5"])),
+)
+
+
+@quick
+@given(group=groups(), uneven=shapes, size=st.integers(1, 10**9))
+def test_nor_where_parts_differ(group: tuple[Fabric, list[str]], uneven: str, size: int) -> None:
+    fabric, ends = group
+    schedule = direct_all_to_all_v(parts(uneven, len(ends), size), size)
+    bound = lower_bound(fabric, ends, "all_to_all_v", size, uneven=uneven).time_us
+    assert bound <= time_us(fabric, ends, schedule) * EXACT
+
+
+@quick
+@given(group=groups())
+def test_equal_parts_by_a_matrix_are_bounded_by_what_leaves_devices_and_hosts(
+    group: tuple[Fabric, list[str]],
+) -> None:
+    fabric, ends = group
+    even = "matrix:" + "/".join(len(ends) * [" ".join("1" * len(ends))])
+    found = lower_bound(fabric, ends, "all_to_all_v", S, uneven=even)
+    assert 0 < found.time_us <= bound_us(fabric, ends, "all_to_all_v") * EXACT
+    out = min(
+        sum(link.GBps or 0 for link in fabric.links if link.src == end) for end in ends
+    )  # a device's own links: what it has for the others must leave by them
+    least = S * (len(ends) - 1) / len(ends) / out / 1e3
+    assert found.time_us >= least * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("collective", sorted(SWEPT))
 @quick
 @given(group=groups())
 def test_no_schedule_beats_the_bound(collective: str, group: tuple[Fabric, list[str]]) -> None:
@@ -124,7 +167,7 @@ def test_no_schedule_beats_the_bound(collective: str, group: tuple[Fabric, list[
 
 
 @quick
-@given(group=groups(), collective=st.sampled_from(sorted(COLLECTIVES)), data=st.data())
+@given(group=groups(), collective=st.sampled_from(sorted(SWEPT)), data=st.data())
 def test_more_bytes_never_take_less(
     group: tuple[Fabric, list[str]], collective: str, data: st.DataObject
 ) -> None:
@@ -136,7 +179,7 @@ def test_more_bytes_never_take_less(
 @quick
 @given(
     group=groups(),
-    collective=st.sampled_from(sorted(COLLECTIVES)),
+    collective=st.sampled_from(sorted(SWEPT)),
     factor=st.floats(1, 10),
     data=st.data(),
 )
@@ -152,7 +195,7 @@ def test_a_faster_link_never_raises_it(
 
 
 @quick
-@given(group=groups(), collective=st.sampled_from(sorted(COLLECTIVES)), data=st.data())
+@given(group=groups(), collective=st.sampled_from(sorted(SWEPT)), data=st.data())
 def test_damage_never_lowers_it(
     group: tuple[Fabric, list[str]], collective: str, data: st.DataObject
 ) -> None:
@@ -181,7 +224,7 @@ def test_the_order_of_the_ranks_does_not_matter(
 
 
 @quick
-@given(group=groups(), collective=st.sampled_from(sorted(COLLECTIVES)))
+@given(group=groups(), collective=st.sampled_from(sorted(SWEPT)))
 def test_other_names_do_not_matter(group: tuple[Fabric, list[str]], collective: str) -> None:
     fabric, ends = group
     new = {d.name: f"x{i}" for i, d in enumerate(reversed(fabric.devices))}

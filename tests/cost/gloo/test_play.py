@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.cost.gloo.play import RECEIVE, SEND, WAIT, Path, Program, Wires, us_per_call
-from clusterlab.cost.gloo.programs import PLAYED, all_to_all, broadcast, reduce, send_recv
+from clusterlab.cost.gloo.programs import (
+    PLAYED,
+    all_to_all,
+    broadcast,
+    gather,
+    reduce,
+    scatter,
+    send_recv,
+)
 from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.predict import predict
 from clusterlab.topology.failures.breaking import break_fabric
@@ -137,6 +145,8 @@ def test_programs_send_what_the_schedule_says(n: int, root: int) -> None:
     """Bytes by pair of ranks, and every message has its receive."""
     for name, programs, whole in (
         ("all_to_all", all_to_all(n, 1), n),
+        ("gather", gather(n, 1, root), n),
+        ("scatter", scatter(n, 1, root), n),
         ("broadcast", broadcast(n, 1, root), 1),
         ("reduce", reduce(n, 2, 1, root), 2 * n),
         ("send_recv", send_recv(n, 1), 1),
