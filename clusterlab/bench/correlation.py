@@ -51,4 +51,5 @@ def _and(one: bool, other: bool) -> bool:
 def widened(places: tuple[int, int], effective: int, n: int) -> tuple[int, int]:
     """``places`` among ``effective`` ascending values, as those of the same shares among ``n``."""
     scale = (n - 1) / max(1, effective - 1)
-    return math.floor(places[0] * scale), math.ceil(places[1] * scale)
+    # 7 * (29 / 7) is more than 29 in floating point
+    return math.floor(places[0] * scale), min(n - 1, math.ceil(places[1] * scale))

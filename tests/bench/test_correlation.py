@@ -96,3 +96,12 @@ def test_places_lie_within_the_sample_and_no_narrower(effective: int, n: int) ->
     low, high = widened(few, effective, n)
     assert 0 <= low <= high <= n - 1
     assert low <= all_of_them[0] + 1 and high >= all_of_them[1] - 1
+
+
+def test_widened_places_are_places_of_the_series():
+    for n in range(6, 400):
+        for effective in range(6, n + 1):
+            places = median_interval(effective)
+            assert places is not None
+            low, high = widened(places, effective, n)
+            assert 0 <= low <= high < n, (effective, n)
