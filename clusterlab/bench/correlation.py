@@ -25,15 +25,16 @@ def effective_size(series: Sequence[float], median: float) -> float:
     value, is what a median's error hangs on. From 1 to n.
     """
     n = len(series)
-    above = [value > median for value in series]
-    share = sum(above) / n
+    # One bit for each value: the sums below are counts of bits, over all values at once.
+    above = int("".join("1" if value > median else "0" for value in series), 2)
+    share = above.bit_count() / n
     variance = share * (1 - share)
     if variance == 0 or n < 4:
         return float(n)
     total = 1.0
     for lag in range(1, min(n // 4, MOST_LAGS) + 1):
-        both = sum(map(_and, above, above[lag:]))
-        ends = sum(above[:lag]) + sum(above[n - lag :])
+        both = (above & (above >> lag)).bit_count()
+        ends = (above >> (n - lag)).bit_count() + (above & ((1 << lag) - 1)).bit_count()
         # Σ (aᵢ - share)(aᵢ₊ₖ - share) over the n - k pairs, written out in counts
         pairs = n - lag
         covariance = both - share * (2 * share * n - ends) + share * share * pairs
@@ -42,10 +43,6 @@ def effective_size(series: Sequence[float], median: float) -> float:
             break
         total += 2 * rho
     return min(float(n), max(1.0, n / total))
-
-
-def _and(one: bool, other: bool) -> bool:
-    return one and other
 
 
 def widened(places: tuple[int, int], effective: int, n: int) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from clusterlab.bench.pace import (
     warmup_calls,
 )
 from clusterlab.bench.saying import said_of_each
+from clusterlab.bench.statistics import Summary
 from clusterlab.bench.timing import Samples
 from clusterlab.bench.ways import Bound, Way
 from clusterlab.bench.witness import Witness
@@ -88,7 +89,7 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
         rows = {rank: told[rank] for rank in sorted(ranks_of(point))}
         wrong, first = _wrong(point, rows) if bench.options.check else (None, None)
         measurement = replace(
-            _measurement(bench.options, loop_us, samples, pace),
+            _measurement(bench.options, pace, loop_us, passes.summaries[slot], samples),
             warmup=warmup,
             wrong=wrong,
             first_wrong=first,
@@ -103,6 +104,7 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
 @dataclass(frozen=True, slots=True)
 class _Passes:
     groups: list[GroupSamples]
+    summaries: list[Summary]
     own_us: list[float]
     stopped_by: str
 
@@ -111,11 +113,10 @@ def _time_each(
     bench: Bench, exchange: Exchange, mine: _Part | _Waiting, pace: Pace, loops_us: Sequence[float]
 ) -> _Passes:
     """Time units one by one, in batches, until enough is known; all ranks decide alike."""
-    groups, own_us, spent_s = [NOTHING] * exchange.groups, [], 0.0
+    groups, own_us, spent_s, done = [NOTHING] * exchange.groups, [], 0.0, 0
     unit_us = max(loops_us) * (pace.per_graph or 1) * bench.options.aggregated
     began = time.monotonic()
     while True:
-        done = len(groups[0].slowest_us)
         batch = next_batch(bench.options, pace, done, unit_us, spent_s)
         samples = mine.each(batch, pace)
         more, spent_s = exchange.samples(
@@ -123,10 +124,11 @@ def _time_each(
         )
         groups = [known.extended(new) for known, new in zip(groups, more, strict=True)]
         own_us += samples.times_us if samples is not None else []
+        done += batch
         summaries = [group.summary() for group in groups]
-        why = stopped(bench.options, pace, summaries, done + batch, spent_s)
+        why = stopped(bench.options, pace, summaries, done, spent_s)
         if why is not None:
-            return _Passes(groups, own_us, why)
+            return _Passes(groups, summaries, own_us, why)
 
 
 class _Waiting:
@@ -247,9 +249,8 @@ def _wrong(
 
 
 def _measurement(
-    options: BenchOptions, loop_us: float, samples: GroupSamples, pace: Pace
+    options: BenchOptions, pace: Pace, loop_us: float, summary: Summary, samples: GroupSamples
 ) -> Measurement:
-    summary = samples.summary()
     return Measurement(
         iterations=pace.calls,
         warmup=0,

@@ -108,15 +108,11 @@ def right(outcome, found: Found, count: int) -> None:
 
 
 def every(ranks: int, mode: str, sizes: Sequence[int]) -> list[Point]:
-    points = []
-    for i, (name, dtype, op) in enumerate(combinations("nccl", ranks)):
-        for size in sizes:
-            points.append(
-                make_point(
-                    name, size, DTYPES[dtype], ranks, op=op, in_place=bool(i % 2), timing=mode
-                )
-            )
-    return points
+    return [
+        make_point(name, size, DTYPES[dtype], ranks, op=op, in_place=bool(i % 2), timing=mode)
+        for i, (name, dtype, op) in enumerate(combinations("nccl", ranks))
+        for size in sizes
+    ]
 
 
 def test_one_rank_every_combination_is_right(mode, tmp_path):
