@@ -2,8 +2,9 @@
 
     python tests/benchmarks/bench_bringup.py [--ranks 8 32] [--repeat 2]
 
-Times are seconds, mean over ranks (slowest in brackets), of the repeat with the shortest total. ``total``
-is from srun's start to the slowest rank's first result. All ranks share this machine's cores, so the
+The ranks are ``clusterlab bringup --json``. Times are seconds, mean over ranks (slowest in brackets), of the
+repeat with the shortest total. ``import`` begins with the process; ``total`` is from srun's start to the
+slowest rank's first result. All ranks share this machine's cores, so the
 import of torch dominates; on a cluster it is what one rank alone takes.
 """
 
@@ -24,8 +25,14 @@ from clusterlab.lab.labs import Lab, run
 from clusterlab.lab.machine import observe, sized
 
 NODES = 2
-PARTS = ("import", "identity", "rendezvous", "communicator", "first_call")
-RANK = [sys.executable, str(Path(__file__).with_name("bringup_rank.py"))]
+PARTS = {
+    "import": ("start", "torch"),
+    "identity": ("identity",),
+    "rendezvous": ("rendezvous",),
+    "communicator": ("communicator",),
+    "first_call": ("first_call",),
+}
+BRINGUP = ["-m", "clusterlab", "bringup", "--json", "--backend", "gloo"]
 
 
 def command(way: str, ranks: int, folder: Path) -> list[str]:
@@ -36,17 +43,11 @@ def command(way: str, ranks: int, folder: Path) -> list[str]:
             *(f"--nnodes={NODES}", f"--nproc-per-node={each}"),
             *("--rdzv-backend=c10d", "--rdzv-endpoint=n0:21000"),
         ]
-        return ["srun", f"-N{NODES}", "--ntasks-per-node=1", *torchrun, RANK[1], way]
+        return ["srun", f"-N{NODES}", "--ntasks-per-node=1", *torchrun, *BRINGUP]
     mpi = "pmix" if way == "pmix" else "none"
-    return [
-        "srun",
-        f"--mpi={mpi}",
-        f"-N{NODES}",
-        f"--ntasks-per-node={each}",
-        *RANK,
-        way,
-        str(folder),
-    ]
+    step = ["srun", f"--mpi={mpi}", f"-N{NODES}", f"--ntasks-per-node={each}"]
+    file = ["--rendezvous-file", str(folder / "store")] if way == "file" else []
+    return [*step, sys.executable, *BRINGUP, *file]
 
 
 def once(lab: Lab, way: str, ranks: int) -> dict[str, list[float]]:
@@ -54,11 +55,15 @@ def once(lab: Lab, way: str, ranks: int) -> dict[str, list[float]]:
     started = time.time()
     done = run(lab, command(way, ranks, folder), cwd=folder, timeout_s=240)
     shutil.rmtree(folder)
-    rows = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
-    if done.returncode or len(rows) != ranks:
+    lines = [x for x in done.stdout.splitlines() if x.startswith("{")]
+    if done.returncode or len(lines) != 1:
         sys.exit(f"{way}, {ranks} ranks: exit code {done.returncode}\n{done.stderr}")
-    found = {part: [row[part] for row in rows] for part in PARTS}
-    return found | {"total": [max(row["end"] for row in rows) - started]}
+    rows = json.loads(lines[0])["ranks"]
+    found = {
+        part: [sum(row["phases"][phase] for phase in phases) for row in rows]
+        for part, phases in PARTS.items()
+    }
+    return found | {"total": [max(row["ended_unix_s"] for row in rows) - started]}
 
 
 def main() -> None:
