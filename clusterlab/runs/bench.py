@@ -12,6 +12,7 @@ from clusterlab.runs.directory import given_or_new_run
 from clusterlab.runs.local_ranks import backend_here, check_typed
 from clusterlab.runs.pairs import resolve_pairs, wants_pairs
 from clusterlab.runs.plan import SweepConfig, count_or_auto, resolve_config
+from clusterlab.runs.predicting import given_calibration
 from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
 
@@ -44,6 +45,7 @@ def resolve(request: BenchRequest) -> SweepConfig:
     """The sweep that ``request`` describes, on the backend that is there."""
     check_typed(request.ranks, request.backend)
     backend = backend_here(request.backend)
+    given_calibration(request.calibration, backend)  # refused before ranks start
     config = resolve_pairs(request, backend) if wants_pairs(request) else _of_all(request, backend)
     return replace(
         config,

@@ -12,6 +12,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.cost.calibrated.calibration import SystemCalibration
+from clusterlab.cost.calibrated.file import load_system_calibration
 from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.issue import issue_of
 from clusterlab.cost.predict import as_predicted, predict
@@ -91,11 +92,8 @@ def choose_model(
     NCCL. ``library_version`` is the NCCL that will run (None: the package's beside torch). Raises UsageError
     for a calibration of another backend.
     """
-    if isinstance(calibration, SystemCalibration) and backend != "nccl":
-        raise UsageError(
-            f"{backend} is measured", where=calibration.path or "--calibration",
-            expected="NCCL: it is a calibration of NCCL",
-        )  # fmt: skip
+    if isinstance(calibration, SystemCalibration):
+        _check_backend(calibration, backend)
     if backend == "nccl":
         library_version = (library_version or versions().get("nccl") or "").partition("+")[0]
     if fabric is None:
@@ -115,6 +113,25 @@ def choose_model(
         note=_elsewhere(observed, found),
         library_version=library_version or None,
     )
+
+
+def given_calibration(file: str | None, backend: str) -> SystemCalibration | None:
+    """The calibration in ``file``, where one is named. Raises UsageError naming the file, also for a backend
+    that it is not of.
+    """
+    if file is None:
+        return None
+    calibration = load_system_calibration(Path(file))
+    _check_backend(calibration, backend)
+    return calibration
+
+
+def _check_backend(calibration: SystemCalibration, backend: str) -> None:
+    if backend != "nccl":
+        raise UsageError(
+            f"{backend} is measured", where=calibration.path or "--calibration",
+            expected="NCCL: it is a calibration of NCCL",
+        )  # fmt: skip
 
 
 def _elsewhere(observed: Placement, fabric: Fabric) -> str | None:

@@ -27,7 +27,12 @@ from clusterlab.report.progress import Progress, open_progress
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.library_facts import keep_library_facts
 from clusterlab.runs.plan import SweepPlan, make_plan
-from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
+from clusterlab.runs.predicting import (
+    choose_model,
+    given_calibration,
+    pairs_note,
+    predict_points,
+)
 from clusterlab.runs.resolved import note_skipped, unsupported_by
 from clusterlab.runs.session_calibration import agreed_calibration
 from clusterlab.runs.trouble import aftermath_of
@@ -132,7 +137,8 @@ def _open(
     config = job.config
     note_skipped(plan.skipped)
     placement = whereabouts.placement
-    model = choose_model(placement, config.backend, config.fabric, calibration)
+    given = given_calibration(config.calibration, config.backend)
+    model = choose_model(placement, config.backend, config.fabric, given or calibration)
     predicted = predict_points(plan.points, model)
     for note in (model.note, pairs_note(plan.points, predicted, model)):
         if note:

@@ -13,11 +13,18 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Measurement, make_point, make_row
+from clusterlab.cost.calibrated.file import to_yaml
 from clusterlab.cost.host_overhead import LAUNCH_US
 from clusterlab.cost.issue import ISSUE_OF_TIMING, issue_of
 from clusterlab.cost.types import Issue
 from clusterlab.records.documents import read_fabric
-from clusterlab.runs.predicting import choose_model, predict_points
+from clusterlab.records.run_dir import create_run
+from clusterlab.runs.plan import SweepConfig, make_plan
+from clusterlab.runs.predicting import choose_model, given_calibration, predict_points
+from clusterlab.runs.rank import _open
+from clusterlab.runs.resolved import job_of, unsupported_by
+from clusterlab.runs.sweep import SweepStart
+from clusterlab.runs.whereabouts import Whereabouts
 from clusterlab.verdict.judge import judge_row
 from tests.cost.calibrated.examples import calibration
 
@@ -67,6 +74,40 @@ def test_the_reference_in_the_run_names_the_calibration(tmp_path: Path) -> None:
     choose_model(GPUS, "nccl", "hgx-h100", calibration()).write(tmp_path)
     reference = read_fabric(tmp_path)
     assert reference is not None and reference.calibration == calibration().source
+
+
+def test_a_sweep_reads_the_calibration_that_it_was_given(tmp_path: Path) -> None:
+    """What rank 0 does before the first measurement: intervals, and what they rest on, are in the run."""
+    file = tmp_path / "cal.yaml"
+    file.write_text(to_yaml(calibration()), encoding="utf-8")
+    config = SweepConfig(
+        collectives=("all_reduce",), sizes_bytes=(8, 1 << 20), dtypes=("float32",), ops=("sum",),
+        root=0, in_place=(False,), iterations=20, warmup=5, check=True, backend="nccl",
+        deadline_s=60.0, fabric="hgx-h100", chosen=(), calibration=str(file),
+    )  # fmt: skip
+    run = create_run("sweep", root=tmp_path / "runs")
+    start = SweepStart(config, 8, lambda: run, as_json=False, strict_table=False)
+    job = job_of(start, run.path)
+    opened = _open(
+        job, make_plan(config, 8, unsupported_by("nccl", 8)), Whereabouts(GPUS, (0,) * 8), None
+    )
+    assert all(p.low_us and p.high_us and p.coverage for p in opened.predicted.values())
+    assert len(opened.predicted) == 2
+    reference = read_fabric(run.path)
+    assert reference is not None and str(file) in (reference.calibration or "")
+
+
+@pytest.mark.parametrize(("backend", "text"), [("gloo", "gloo is measured"), ("nccl", "no such")])
+def test_a_calibration_that_is_no_good_is_refused_before_ranks_start(
+    tmp_path: Path, backend: str, text: str
+) -> None:
+    file = tmp_path / "cal.yaml"
+    if backend == "gloo":
+        file.write_text(to_yaml(calibration()), encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        given_calibration(str(file), backend)
+    assert "cal.yaml" in str(caught.value)
+    assert text in str(caught.value).lower() or "cannot be read" in str(caught.value)
 
 
 def test_a_calibration_of_nccl_is_refused_for_gloo() -> None:
