@@ -19,8 +19,10 @@ from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
 from clusterlab.report.overhead import OverheadTable, overhead_tables
+from clusterlab.report.overlap import overlap_cells
 from clusterlab.report.pairs_page import PairsView, pairs_view
 from clusterlab.report.row_words import library_words, spread_words
+from clusterlab.report.soak import soak_lines
 from clusterlab.report.text import plain
 from clusterlab.report.where import facts, rank_cells
 from clusterlab.verdict.compare import CollectiveSummary
@@ -105,6 +107,8 @@ class PageView:
     overheads: tuple[OverheadTable, ...]
     overhead_heads: tuple[str, ...]
     pairs: PairsView | None
+    overlaps: tuple[tuple[str, ...], ...]
+    soak: tuple[str, ...]
     command: str
     environment: str
     configuration: str
@@ -133,6 +137,8 @@ def page_view(data: ReportData) -> PageView:
         overheads=overhead_tables(data.overheads),
         overhead_heads=OVERHEAD_HEADS,
         pairs=pairs_view(data.pairs, data.placement),
+        overlaps=tuple(overlap_cells(overlap) for overlap in data.overlaps),
+        soak=tuple(line for line in soak_lines(data.soaked) if line),
         command=_shell(first.command),
         environment=_environment(context.environment),
         configuration=json.dumps(info.configuration, indent=2),

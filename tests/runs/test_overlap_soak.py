@@ -94,6 +94,7 @@ def test_overlap_keeps_rows_apart_and_is_resumed_where_it_was(bench: Bench) -> N
     assert data.overlaps[0].compute
     shown = run(bench, "report", str(folder))
     assert "all_reduce + compute" in shown.stdout
+    assert "all_reduce + compute" in (folder / "report.html").read_text()
     as_json = json.loads(run(bench, "report", str(folder), "--json").stdout)
     assert len(as_json["overlaps"]) == 2
     assert (
@@ -157,7 +158,7 @@ def test_ctrl_c_ends_a_soak_cleanly_with_its_report(bench: Bench) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode in (0, 1, 3), err
     assert "Soak of all_reduce" in out
-    assert (folder / "report.html").exists()
+    assert "Soak of all_reduce" in (folder / "report.html").read_text()
     assert open_run(folder).info.attempts[0].ended_utc is not None
     assert "Traceback" not in err
 
