@@ -176,7 +176,8 @@ def _measure(options: BringupOptions, met: _Met, marks: Marks) -> int:
 
 
 def _timings(text: str) -> list[InitTimings]:
-    return init_timings(log_lines(text))
+    """This process's: ranks may share a file."""
+    return init_timings(line for line in log_lines(text) if line.pid in (None, os.getpid()))
 
 
 def _split(found: InitTimings) -> InitSplit:

@@ -11,7 +11,7 @@ from clusterlab.core.findings import Finding, Severity
 
 TOLERANCE = {"device_bytes": 65536.0, "rss_bytes": 65536.0, "fds": 0.05, "threads": 0.05}
 """How much one communicator may leave behind. What leaks a communicator's buffers leaks megabytes, what
-leaks a descriptor one each; what torch itself keeps of a gloo group is 2 to 4 KiB (docs/measured/bringup.md)."""
+leaks a descriptor one each; torch itself keeps 2 to 4 KiB of a gloo group (docs/measured/bringup.md)."""
 
 LEAST_COUNTED = 20
 """Communicators after warm-up without which nothing is concluded."""

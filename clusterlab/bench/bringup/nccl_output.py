@@ -20,10 +20,11 @@ _LISTENING = ("INFO", "TRACE")
 
 @contextmanager
 def caught_output(environ: MutableMapping[str, str]) -> Iterator[Callable[[], str]]:
-    """NCCL's output of this process, so far, as a function. To be entered before NCCL's first call.
+    """NCCL's output so far, as a function. To be entered before NCCL's first call.
 
-    A file that the user chose stays in use. What a user wanted on the terminal is printed there in the
-    end, and so is all of it when the block fails.
+    A file that the user chose stays in use; other processes may write to it too. NCCL empties a file when
+    it opens it (src/debug.cc), so all of it is of this job. What a user wanted on the terminal is printed
+    there in the end, and so is all of it when the block fails.
     """
     wanted = environ.get("NCCL_DEBUG", "")
     if wanted.upper() not in _LISTENING:
@@ -32,19 +33,18 @@ def caught_output(environ: MutableMapping[str, str]) -> Iterator[Callable[[], st
     chosen = environ.get("NCCL_DEBUG_FILE")
     if chosen:
         path = Path(expand(chosen))
-        offset = path.stat().st_size if path.is_file() else 0
-        yield lambda: _read(path, offset)
+        yield lambda: _read(path)
         return
     with tempfile.TemporaryDirectory(prefix="clusterlab-nccl-") as folder:
         path = Path(folder) / "nccl.log"
         environ["NCCL_DEBUG_FILE"] = str(path)
         try:
-            yield lambda: _read(path, 0)
+            yield lambda: _read(path)
         except BaseException:
-            sys.stderr.write(_read(path, 0))
+            sys.stderr.write(_read(path))
             raise
         if wanted:
-            sys.stderr.write(_read(path, 0))
+            sys.stderr.write(_read(path))
 
 
 def subsystems(wanted: str | None) -> str:
@@ -70,10 +70,8 @@ def expand(pattern: str) -> str:
     return text + rest
 
 
-def _read(path: Path, offset: int) -> str:
+def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read().decode("utf-8", "replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""  # NCCL was not called, or writes elsewhere

@@ -82,10 +82,13 @@ def test_a_failure_shows_what_nccl_said(capsys: pytest.CaptureFixture[str]) -> N
     assert "NCCL WARN why" in capsys.readouterr().err
 
 
-def test_a_file_of_the_users_own_is_kept_and_only_its_new_part_is_read(tmp_path: Path) -> None:
+def test_a_file_of_the_users_own_is_read_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     environ = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(tmp_path / "nccl.%p")}
-    as_nccl(environ, "of an earlier run\n")
     with caught_output(environ) as output:
+        assert output() == ""
         as_nccl(environ, "mine\n")
         assert output() == "mine\n"
-    assert (tmp_path / f"nccl.{os.getpid()}").read_text() == "of an earlier run\nmine\n"
+    assert (tmp_path / f"nccl.{os.getpid()}").read_text() == "mine\n"
+    assert capsys.readouterr().err == ""
