@@ -168,7 +168,8 @@ def _reproduction_lines(found: Reproduction) -> Iterator[str]:
     if unstated := sum(not point.stated for point in found.points):
         yield f"note: {unstated} points state no interval of their median"
     for name, one in zip(("first", "second"), found.quiet, strict=True):
-        yield from (f"{name} run noisy: {reason}" for reason in one.reasons)
+        word = "too short" if one.few else "noisy"
+        yield from (f"{name} run {word}: {reason}" for reason in one.reasons)
     outside = sorted(
         (point for point in found.points if not point.within),
         key=lambda point: -abs(point.difference),

@@ -76,9 +76,8 @@ def noise_notes(rows: Sequence[Row]) -> list[str]:
     """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule)."""
     found = quiet(rows)
     if found.noisy:
-        return [
-            f"The machine was noisy: {'; '.join(found.reasons)}. Another run may find other figures."
-        ]
+        what = found.what[0].upper() + found.what[1:]
+        return [f"{what}: {'; '.join(found.reasons)}. Another run may find other figures."]
     if found.unsteady:
         return [
             f"{found.unsteady} of {found.points} points were unsteady while they were measured: another run "

@@ -108,7 +108,8 @@ class TableWriter:
         # nccl-tests says OK also when nothing was checked; the line before says what that is worth.
         unchecked = [f"# Data not checked     : {self._unchecked} measurements"]
         found = quiet(self._rows)
-        noisy = [] if self._strict else [f"# Noisy machine        : {r}" for r in found.reasons]
+        head = "Few iterations" if found.few else "Noisy machine"
+        noisy = [] if self._strict else [f"# {head:<20} : {reason}" for reason in found.reasons]
         return [
             *(unchecked if self._unchecked else []),
             *noisy,

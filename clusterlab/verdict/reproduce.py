@@ -110,10 +110,12 @@ def _judge(points: Sequence[Between], both: tuple[Quiet, Quiet]) -> tuple[Outcom
     said = f"{agree} of {len(points)} medians agree"
     if not _too_many(points):
         return Outcome.REPRODUCED, said
-    noisy = any(one.noisy for one in both)
-    if _too_many([point for point in points if point.steady]) and not noisy:
+    noisy = next((one for one in both if one.noisy and not one.few), None) or next(
+        (one for one in both if one.noisy), None
+    )
+    if _too_many([point for point in points if point.steady]) and noisy is None:
         return Outcome.DIFFERENT, f"{said}; the machine was quiet in both runs"
-    why = "the machine was noisy" if noisy else "what differs was unsteady while it was measured"
+    why = noisy.what if noisy else "what differs was unsteady while it was measured"
     return Outcome.NOISY, f"{said}; {why}"
 
 

@@ -2,7 +2,8 @@
 
 A point is unsteady when its median is not known to WIDE, or when more than MANY of its iterations stand out
 and they spread by more than LEAST_CV. A run is noisy when a tenth of its points or more are unsteady, or were
-measured on GPUs that were held back. Measured in docs/decisions/017.
+measured on GPUs that were held back. Measured in docs/decisions/017. Fewer than FEW iterations may leave a
+median that little known on the quietest machine: that is said as what it is.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 from clusterlab.core.rows import Row
 
 WIDE = 0.10
-MANY, FEWEST, LEAST_CV = 0.05, 2, 0.05
+MANY, FEWEST, LEAST_CV = 0.05, 3, 0.05
 NOISY_SHARE = 0.1
+FEW = 50
 
 _NOT_HELD_BACK = frozenset({"applications_clocks_setting", "display_clock_setting"})
 """Clocks that somebody set: the same in every run."""
@@ -23,16 +25,24 @@ _NOT_HELD_BACK = frozenset({"applications_clocks_setting", "display_clock_settin
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """What ``rows`` say of their machine; ``reasons`` are why it was noisy, none when it was not."""
+    """What ``rows`` say of their machine; ``reasons`` are why it was noisy, none when it was not. ``few``:
+    all of them may be for want of iterations.
+    """
 
     points: int
     unsteady: int
     reasons: tuple[str, ...]
+    few: bool = False
 
     @property
     def noisy(self) -> bool:
         """Whether the figures may be of the machine's other work."""
         return bool(self.reasons)
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return "the iterations were too few" if self.few else "the machine was noisy"
 
 
 def wide(row: Row) -> bool:
@@ -64,16 +74,18 @@ def quiet(rows: Sequence[Row]) -> Quiet:
     """Whether the run of ``rows`` (one per point) was noisy, and why."""
     points = len(rows)
     shaken = sum(unsteady(row) for row in rows)
-    reasons = []
-    if points and shaken >= NOISY_SHARE * points:
-        causes = (
-            (sum(map(wide, rows)), f"medians are not known to {WIDE:.0%}"),
-            (sum(map(scattered, rows)), f"more than {MANY:.0%} of the iterations stand out"),
-        )
-        reasons += [f"at {count} of {points} points {what}" for count, what in causes if count]
-        held = Counter(word for row in rows for word in held_back(row))
-        reasons += [
-            f"at {count} of {points} points GPUs were held back ({word})"
-            for word, count in held.most_common()
-        ]
-    return Quiet(points, shaken, tuple(reasons))
+    if not points or shaken < NOISY_SHARE * points:
+        return Quiet(points, shaken, ())
+    unknown = [row.samples or 0 for row in rows if wide(row)]
+    little = [samples for samples in unknown if samples < FEW]
+    held = Counter(word for row in rows for word in held_back(row))
+    causes = {
+        f"medians are not known to {WIDE:.0%}": len(unknown) - len(little),
+        f"more than {MANY:.0%} of the iterations stand out": sum(map(scattered, rows)),
+        **{f"GPUs were held back ({word})": count for word, count in held.most_common()},
+    }
+    few = not any(causes.values())
+    if little:
+        causes[f"{max(little)} iterations do not tell the median to {WIDE:.0%}"] = len(little)
+    reasons = (f"at {count} of {points} points {what}" for what, count in causes.items() if count)
+    return Quiet(points, shaken, tuple(reasons), few)

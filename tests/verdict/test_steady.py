@@ -68,6 +68,16 @@ def test_a_run_is_noisy_from_a_tenth_of_its_points_on(count: int) -> None:
         assert found.reasons == (f"at {count} of 20 points medians are not known to 10%",)
 
 
+def test_few_iterations_are_not_blamed_on_the_machine() -> None:
+    few = [replace(with_width(row, 0.5), samples=20, outliers=0) for row in steady_rows()]
+    found = quiet(few)
+    assert found.noisy and found.few and "too few" in found.what
+    assert found.reasons == ("at 20 of 20 points 20 iterations do not tell the median to 10%",)
+    shaken = [*few[:18], *(replace(row, outliers=60) for row in steady_rows()[18:])]
+    mixed = quiet(shaken)
+    assert mixed.noisy and not mixed.few and "noisy" in mixed.what and len(mixed.reasons) == 2
+
+
 def test_reasons_name_what_held_gpus_back() -> None:
     rows = [replace(row, throttled="sw_power_cap, hw_slowdown") for row in steady_rows()]
     assert {r.rpartition("(")[2] for r in quiet(rows).reasons} == {"sw_power_cap)", "hw_slowdown)"}
