@@ -50,7 +50,7 @@ class SlowLink:
     """Links of which one is slow (more than one: nothing that was measured tells them apart).
 
     ``slow`` of ``crossing`` messages were slow. ``GBps`` is the median of what they got, ``usual_GBps`` of
-    what they would have got at the pace of the fast ones.
+    what they would have got at the pace of the fast ones. ``depth``: its mean place on their ways.
     """
 
     steps: tuple[Step, ...]
@@ -59,6 +59,7 @@ class SlowLink:
     GBps: float
     usual_GBps: float
     ranks: tuple[int, ...]
+    depth: float
     both_ways: bool = False
 
     def __str__(self) -> str:
@@ -104,8 +105,9 @@ def _both_ways(found: Sequence[SlowLink]) -> list[SlowLink]:
         if other is None:
             kept.append(link)
             continue
+        # Named in the direction in which messages leave: from a rank, a host, a leaf.
         kept[kept.index(other)] = replace(
-            other,
+            min(other, link, key=lambda one: one.depth),
             both_ways=True,
             slow=other.slow + link.slow,
             crossing=other.crossing + link.crossing,
@@ -164,4 +166,5 @@ def _slow_link(
         GBps=quantile([m.GBps for m in slow], 0.5),
         usual_GBps=quantile([usual[m.ranks] for m in slow], 0.5),
         ranks=tuple(sorted({rank for m in slow for rank in m.ranks})),
+        depth=sum(m.way.index(steps[0]) for m in slow) / len(slow),
     )

@@ -86,16 +86,41 @@ def test_strict_tables_and_json_lines_are_for_parsers(bench: Bench) -> None:
     assert all(r["in_place"] for r in rows)
 
 
-def test_corrupted_data_is_caught_with_rank_index_expected_and_got(bench: Bench) -> None:
-    done = bench("all_reduce", *QUICK, "-d", "int32", "--corrupt", "1:17")
+@pytest.mark.parametrize(("options", "points"), [((), 1), (("--keep-going",), 6)])
+def test_corrupted_data_is_caught_with_rank_index_expected_and_got(
+    bench: Bench, options: tuple[str, ...], points: int
+) -> None:
+    done = bench("all_reduce", *QUICK, "-d", "int32", "--corrupt", "1:17", *options)
     assert done.returncode == 1
     assert "the first on rank 1 at index 17: expected " in done.stderr
+    assert ("--keep-going measures all of it" in done.stderr) == (not options)
     rows = rows_of(bench.run_dir())
-    assert len(rows) == 6, "wrong data does not stop the sweep"
+    assert len(rows) == points
     assert {(r.wrong, r.wrong_rank, r.wrong_index) for r in rows} == {(1, 1, 17)}
     assert all(r.wrong_expected != r.wrong_got for r in rows)
     (finding,) = read_findings(bench.run_dir())
     assert (finding.code, finding.ranks) == ("WRONG_DATA", (1,))
+
+
+def test_a_stopped_rank_ends_the_sweep_at_the_deadline_and_is_a_finding(bench: Bench) -> None:
+    process = bench.start("all_reduce", *LONG, "--deadline", "3")
+    folder = wait_for_rows(bench, process, 4)
+    victim = rank_pids(process)[1]
+    os.kill(victim, signal.SIGSTOP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert f"(pid {victim}) does not answer: stopped by a signal (SIGSTOP)" in err
+    assert "  last finished: all_reduce float32 sum " in err
+    (found,) = read_findings(folder)
+    assert (found.code, found.ranks) == ("RANK_STOPPED", (1,))
+    (attempt,) = open_run(folder).info.attempts
+    assert attempt.exit_code == 4
+    assert len(rows_of(folder)) >= 4
+    report = subprocess.run(
+        [*CLI, "report", str(folder), "--no-html"], env=bench.environment, capture_output=True,
+        text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert "fatal: RANK_STOPPED ranks 1" in report.stdout
 
 
 def test_a_killed_rank_ends_the_sweep_and_keeps_its_rows(bench: Bench) -> None:
@@ -110,6 +135,9 @@ def test_a_killed_rank_ends_the_sweep_and_keeps_its_rows(bench: Bench) -> None:
     run = open_run(folder)
     assert len(rows_of(folder)) >= 4
     assert run.info.attempts[-1].exit_code == 4
+    (found,) = read_findings(folder)
+    assert (found.code, found.ranks) == ("RANK_DIED", (1,))
+    assert f"(pid {victim}) does not answer: its process is gone" in found.evidence[0]
     assert (folder / "report.html").exists()
 
 
@@ -122,6 +150,7 @@ def test_ctrl_c_ends_the_sweep_with_130_and_keeps_its_rows(bench: Bench) -> None
     assert "interrupted by SIGINT" in err
     assert "Traceback" not in err
     assert len(rows_of(folder)) >= 2
+    assert read_findings(folder) == (), "ranks that are told to stop lose each other: no finding"
     assert not any(Path(f"/proc/{pid}").exists() for pid in rank_pids_of_log(folder))
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.patterns import PAIRS, PAIRS_ONE_BY_ONE
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.records.run_dir import open_run
 from clusterlab.records.samples import read_samples, samples_path
 from clusterlab.runs.bench import name_of, resolve
-from clusterlab.runs.plan import PAIRS, PAIRS_ONE_BY_ONE, SweepConfig, SweepPlan, make_plan
+from clusterlab.runs.plan import SweepConfig, SweepPlan, make_plan
 from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
 from clusterlab.runs.request import BenchRequest
 from tests.conftest import CLI, Bench
@@ -133,9 +134,19 @@ def test_all_pairs_of_four_ranks_are_shown_kept_and_resumed(bench: Bench) -> Non
 
 
 @pytest.mark.ranks
+def test_the_first_corrupted_pair_is_the_last(bench: Bench) -> None:
+    done = bench("pairs", "-g", "2", "-b", "4K", "-n", "2", "-w", "0", "--one-by-one",
+                 "--corrupt", "0:1", "--json")  # fmt: skip
+    assert done.returncode == 1
+    assert "wrong data: ping_pong float32 rank 0 ↔ 1 8 B: 1 wrong elements" in done.stderr
+    assert "the first on rank 0 at index 1: expected " in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.ranks
 def test_a_corrupted_pair_is_exit_code_1_and_named(bench: Bench) -> None:
     done = bench("pairs", "-g", "2", "-b", "4K", "-n", "2", "-w", "0", "--one-by-one",
-                 "--corrupt", "1:1", "--json")  # fmt: skip
+                 "--corrupt", "1:1", "--keep-going", "--json")  # fmt: skip
     assert done.returncode == 1
     assert "wrong data: send float32 rank 0 → 1 4096 B: 1 wrong elements" in done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]

@@ -85,7 +85,9 @@ class Submitted:
             rank = b"bench" in command and b"srun" not in command and b"exec" not in command
             if mine and is_task and rank:
                 names = dict(word.split(b"=", 1) for word in words if b"=" in word)
-                found[int(names.get(b"PMIX_RANK") or names[b"RANK"])] = int(proc.name)
+                # torchrun's workers all have their agent's PMIX_RANK.
+                which = b"RANK" if b"TORCHELASTIC_RUN_ID" in names else b"PMIX_RANK"
+                found[int(names[which])] = int(proc.name)
         return found
 
 
