@@ -27,8 +27,13 @@ _LINE = "{:<22} {:>8} {:>8}  {:<32} {:>8} {:>6} {:>9}"
 
 
 def what(table: PairTable) -> str:
-    """``one way (GB/s)``."""
-    return _WORDS.get(table.collective, f"{table.collective} ({table.unit})")
+    """``one way (GB/s)``; shorter behind the name of another timing: ``graph one way, GB/s``."""
+    words = _WORDS.get(table.collective, f"{table.collective} ({table.unit})")
+    if table.timing == "eager":
+        return words
+    return plain(
+        f"{table.timing} {words.replace(' (', ', ').removesuffix(')').removesuffix(' each')}"
+    )
 
 
 def pair_name(collective: str, ranks: Sequence[int], placement: Placement | None) -> str:
@@ -58,10 +63,10 @@ def pair_lines(tables: Sequence[PairTable], placement: Placement | None) -> list
 
 
 def telling(tables: Sequence[PairTable]) -> list[PairTable]:
-    """Of every operation and dtype the table at its largest size: the one to look at first."""
-    last: dict[tuple[str, str], PairTable] = {}
+    """Of every operation, dtype and timing the table at its largest size: the one to look at first."""
+    last: dict[tuple[str, str, str], PairTable] = {}
     for table in tables:
-        key = (table.dtype, table.collective)
+        key = (table.timing, table.dtype, table.collective)
         if key not in last or table.size_bytes >= last[key].size_bytes:
             last[key] = table
     return list(last.values())

@@ -25,7 +25,7 @@ class PairValue:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """All pairs of one operation and size, the slowest first.
+    """All pairs of one operation, size and timing, the slowest first.
 
     ``unit`` is ``us`` (of ``ping_pong``: half the round trip, its median) or ``GBps`` (size over time;
     of ``send_recv`` each way). ``ratio`` of a pair is its value over ``median``.
@@ -35,6 +35,7 @@ class PairTable:
     dtype: str
     size_bytes: int
     backend: str
+    timing: str
     unit: str
     median: float
     pairs: tuple[PairValue, ...]
@@ -52,13 +53,13 @@ class PairTable:
 
 def pair_tables(rows: Iterable[Row]) -> tuple[PairTable, ...]:
     """The tables of those ``rows`` (one per point) that pairs took part in: latency, then by size."""
-    groups: dict[tuple[str, str, int, str], list[Row]] = {}
+    groups: dict[tuple[str, str, int, str, str], list[Row]] = {}
     for row in rows:
         if row.ranks is not None and len(row.ranks) == 2 and _usable(_value(row)):
-            key = (row.collective, row.dtype, row.size_bytes, row.backend)
+            key = (row.collective, row.dtype, row.size_bytes, row.backend, row.timing)
             groups.setdefault(key, []).append(row)
-    order = sorted(groups, key=lambda key: (key[1], key[0] != "ping_pong", key[2], key[0]))
-    return tuple(_table(*key, groups[key]) for key in order)
+    order = sorted(groups, key=lambda key: (key[4], key[1], key[0] != "ping_pong", key[2], key[0]))
+    return tuple(_table(groups[key]) for key in order)
 
 
 def pairs_to_json(tables: Iterable[PairTable]) -> list[dict[str, Any]]:
@@ -68,6 +69,7 @@ def pairs_to_json(tables: Iterable[PairTable]) -> list[dict[str, Any]]:
             "collective": t.collective,
             "dtype": t.dtype,
             "size_bytes": t.size_bytes,
+            "timing": t.timing,
             "unit": t.unit,
             "pairs": len(t.pairs),
             "median": t.median,
@@ -81,14 +83,21 @@ def pairs_to_json(tables: Iterable[PairTable]) -> list[dict[str, Any]]:
     ]
 
 
-def _table(
-    collective: str, dtype: str, size_bytes: int, backend: str, rows: list[Row]
-) -> PairTable:
+def _table(rows: list[Row]) -> PairTable:
+    first = rows[0]
     median = statistics.median(_value(row) for row in rows)
     pairs = [_pair(row, median) for row in rows]
     pairs.sort(key=lambda pair: -pair.slowdown)
-    unit = "us" if collective == "ping_pong" else "GBps"
-    return PairTable(collective, dtype, size_bytes, backend, unit, median, tuple(pairs))
+    return PairTable(
+        collective=first.collective,
+        dtype=first.dtype,
+        size_bytes=first.size_bytes,
+        backend=first.backend,
+        timing=first.timing,
+        unit="us" if first.collective == "ping_pong" else "GBps",
+        median=median,
+        pairs=tuple(pairs),
+    )
 
 
 def _pair(row: Row, median: float) -> PairValue:

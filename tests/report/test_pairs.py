@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -25,6 +26,13 @@ from tests.verdict.test_pairs import pair_rows, slowed
 @pytest.fixture
 def rows() -> list[Row]:
     return slowed(pair_rows(sizes=(4096, 65536)), (1, 2), 4.0)
+
+
+@pytest.mark.parametrize("timing", ["graph", "direct"])
+def test_another_timing_is_named_and_fits(rows: list[Row], timing: str) -> None:
+    lines = pair_lines(pair_tables([replace(r, timing=timing) for r in rows]), None)
+    assert max(map(len, lines)) <= 100
+    assert sum(line.startswith(f"{timing} ") for line in lines) >= 5
 
 
 def test_the_terminal_names_the_slowest_pair_and_its_hosts(rows: list[Row]) -> None:

@@ -95,3 +95,13 @@ def test_tables_as_plain_data() -> None:
     assert latency["unit"] == "us"
     assert latency["pairs"] == 6
     assert latency["slowest"]["ranks"] == [1, 2]
+
+
+def test_every_timing_has_tables_of_its_own() -> None:
+    """A pair measured in two ways is two figures, each beside those of its own way."""
+    rows = pair_rows()
+    graph = [renamed(row, timing="graph", time_us_p50=row.time_us_p50 / 2) for row in rows]
+    tables = pair_tables([*rows, *graph])
+    assert [t.timing for t in tables].count("graph") == len(tables) // 2 == len(pair_tables(rows))
+    assert all(len({p.ranks for p in t.pairs}) == len(t.pairs) for t in tables)
+    assert {d["timing"] for d in pairs_to_json(tables)} == {"eager", "graph"}
