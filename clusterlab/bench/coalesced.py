@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clusterlab.bench.buffers import Buffers
@@ -17,18 +18,17 @@ _FAST = ("all_reduce", "all_gather", "reduce_scatter")
 """torch gathers these itself and makes one call of them; for all others it begins and ends NCCL's group."""
 
 
-def coalesced_transfers(
-    seat: Seat, buffers: Buffers, group: ProcessGroup | None, many: int
-) -> Call:
-    """``many`` sends and receives of one point in one group."""
-    batches = transfer_batches(seat.point, buffers, seat.rank, group, many)
+def coalesced_transfers(seat: Seat, places: Sequence[Buffers], group: ProcessGroup | None) -> Call:
+    """One point's sends and receives on all of ``places``, in one group."""
+    calls = [transfer_batches(seat.point, buffers, seat.rank, group) for buffers in places]
+    batches = [[op for batch in together for op in batch] for together in zip(*calls, strict=True)]
     return lambda: exchange(batches)
 
 
 def coalesced(
-    call: Call, collective: str, group: ProcessGroup | None, device: torch.device, many: int
+    calls: Sequence[Call], collective: str, group: ProcessGroup | None, device: torch.device
 ) -> Call:
-    """``many`` of ``call``, which is a ``collective``'s, in one group."""
+    """All of ``calls``, which are a ``collective``'s, in one group."""
     # torch has no public name for it; FSDP and batch_isend_irecv rest on this one
     from torch.distributed.distributed_c10d import _coalescing_manager
 
@@ -36,7 +36,7 @@ def coalesced(
 
     def grouped() -> None:
         with _coalescing_manager(group, target):
-            for _ in range(many):
+            for call in calls:
                 call()
 
     return grouped

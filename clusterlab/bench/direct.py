@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,9 @@ class Direct:
         call = bound_call(Arguments(self.nccl, self.comms[ranks], self.stream, seat, buffers, at))
         return Operation(call, lambda: None)
 
-    def grouped(self, call: Call, many: int) -> Call:
-        """``many`` calls in one group of NCCL's."""
-        return call if many == 1 else grouped(self.nccl, [call] * many)
+    def grouped(self, calls: Sequence[Call]) -> Call:
+        """All of ``calls`` in one group of NCCL's; one is itself."""
+        return calls[0] if len(calls) == 1 else grouped(self.nccl, calls)
 
     def close(self) -> None:
         """Destroy the communicators; all of a communicator's ranks do."""

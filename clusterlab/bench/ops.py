@@ -17,6 +17,7 @@ from clusterlab.core.rows import Point
 from clusterlab.core.uneven import parts_of
 
 if TYPE_CHECKING:
+    import torch
     from torch.distributed import ProcessGroup
 
 Call = Callable[[], Any]
@@ -97,11 +98,16 @@ def _all_to_all_v(point: Point, buffers: Buffers, rank: int, group: ProcessGroup
     return lambda: dist.all_to_all_single(recv, send, into, out, group)
 
 
+def _parts(buffer: torch.Tensor, point: Point) -> list[torch.Tensor]:
+    """One part for every rank."""
+    return [buffer[i * point.count : (i + 1) * point.count] for i in range(point.world_size)]
+
+
 def _gather(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None) -> Call:
     import torch.distributed as dist
 
     root = point.root or 0
-    parts = list(buffers.recv.split(point.count)) if rank == root else None
+    parts = _parts(buffers.recv, point) if rank == root else None
     return lambda: dist.gather(buffers.send, parts, group=group, group_dst=root)
 
 
@@ -109,7 +115,7 @@ def _scatter(point: Point, buffers: Buffers, rank: int, group: ProcessGroup | No
     import torch.distributed as dist
 
     root = point.root or 0
-    parts = list(buffers.send.split(point.count)) if rank == root else None
+    parts = _parts(buffers.send, point) if rank == root else None
     return lambda: dist.scatter(buffers.recv, parts, group=group, group_src=root)
 
 

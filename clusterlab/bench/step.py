@@ -161,8 +161,10 @@ class _Part:
         self._way = way
         self._seat = seat
         self._identity = bench.identity
-        self._buffers = bench.arena.buffers(seat.point, seat.rank)
-        self._bound: Bound = way.bind(seat, self._buffers)
+        arena, point = bench.arena, seat.point
+        places = [arena.buffers(point, seat.rank, at) for at in range(arena.places(point))]
+        self._buffers = places[0]
+        self._bound: Bound = way.bind(seat, places)
         # The time of a ping-pong is half its round trip, by the clock of the rank that begins it.
         ping_pong = seat.point.collective == "ping_pong"
         self._messages = 2 if ping_pong else 1

@@ -19,12 +19,12 @@ Batches = list[list[Any]]
 
 
 def transfer_batches(
-    point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None, repeat: int = 1
+    point: Point, buffers: Buffers, rank: int, group: ProcessGroup | None
 ) -> Batches:
     """What ``rank`` of the point's ranks sends and receives in one call.
 
     ``send_recv`` is nccl-tests' sendrecv: to the next rank while receiving from the one before; between
-    two ranks that is both ways at once. ``repeat`` puts as many calls into each batch.
+    two ranks that is both ways at once.
     """
     import torch.distributed as dist
 
@@ -34,12 +34,11 @@ def transfer_batches(
     back = dist.P2POp(dist.irecv, buffers.recv, ranks[(rank - 1) % n], group)
     match point.collective:
         case "send":
-            batches = [[out]] if rank == 0 else [[back]]
+            return [[out]] if rank == 0 else [[back]]
         case "ping_pong":
-            batches = [[out], [back]] if rank == 0 else [[back], [out]]
+            return [[out], [back]] if rank == 0 else [[back], [out]]
         case _:
-            batches = [[out, back]]
-    return [batch * repeat for batch in batches]
+            return [[out, back]]
 
 
 def exchange(batches: Batches) -> None:

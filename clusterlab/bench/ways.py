@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from clusterlab.bench.buffers import Buffers
 from clusterlab.bench.coalesced import coalesced, coalesced_transfers
@@ -20,7 +21,8 @@ from clusterlab.core.rows import Point
 
 if TYPE_CHECKING:
     import torch
-    from torch.distributed import ProcessGroup
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,13 @@ class Bound:
 class Way:
     """How points of one timing mode are called.
 
-    ``bind`` makes the calls of a seat. ``fix``, once they have been made and connections stand, puts them
-    into graphs of so many, where the mode does. ``inside`` is entered around all of a step; ``close`` ends
-    the way when the sweep is over. ``least_warmup`` are calls that must come first.
+    ``bind`` makes the calls of a seat, on one place of memory after the other. ``fix``, once they have been
+    made and connections stand, puts them into graphs of so many, where the mode does. ``inside`` is entered
+    around all of a step; ``close`` ends the way when the sweep is over. ``least_warmup`` are calls that must
+    come first.
     """
 
-    bind: Callable[[Seat, Buffers], Bound]
+    bind: Callable[[Seat, Sequence[Buffers]], Bound]
     timer: Timer
     fix: Callable[[Bound, int | None], Bound] = lambda bound, _per_graph: bound
     inside: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -78,30 +81,23 @@ def open_ways(
 
 def _eager(around: Surroundings) -> Way:
     """One torch.distributed call after the other, on the current stream."""
-    options, device = around.options, around.device
+    many, device = around.options.aggregated, around.device
 
-    def bound(seat: Seat, buffers: Buffers) -> Bound:
-        group = around.groups.of(seat.point)
-        operation = bind(seat.point, buffers, seat.rank, group)
-        timed = operation.call
-        if options.aggregated > 1:
-            timed = _grouped(seat, buffers, operation, group, around)
-        return Bound(operation, _waited(timed, device) if options.blocking else timed, operation)
+    def bound(seat: Seat, places: Sequence[Buffers]) -> Bound:
+        point, group = seat.point, around.groups.of(seat.point)
+        operations = [bind(point, buffers, seat.rank, group) for buffers in places]
+        if many == 1:
+            calls = [operation.call for operation in operations]
+        elif point.collective in ("send_recv", "send"):
+            calls = [coalesced_transfers(seat, some, group) for some in in_groups(places, many)]
+        else:
+            calls = [
+                coalesced([one.call for one in some], point.collective, group, device)
+                for some in in_groups(operations, many)
+            ]
+        return Bound(operations[0], _timed(calls, around), operations[0])
 
     return Way(bound, timer_for(device))
-
-
-def _grouped(
-    seat: Seat,
-    buffers: Buffers,
-    operation: Operation,
-    group: ProcessGroup | None,
-    around: Surroundings,
-) -> Call:
-    many, name = around.options.aggregated, seat.point.collective
-    if name in ("send_recv", "send"):
-        return coalesced_transfers(seat, buffers, group, many)
-    return coalesced(operation.call, name, group, around.device, many)
 
 
 def _graph(around: Surroundings) -> Way:
@@ -129,16 +125,38 @@ def _direct(around: Surroundings) -> Way:
     """NCCL's own calls, on communicators and a stream of our own."""
     stream = _new_stream(around.device)
     direct = open_direct(around.points, around.control, stream.cuda_stream)
-    options = around.options
+    many = around.options.aggregated
 
-    def bound(seat: Seat, buffers: Buffers) -> Bound:
-        operation = direct.bind(seat, buffers)
-        timed = direct.grouped(operation.call, options.aggregated)
-        if options.blocking:
-            timed = _waited(timed, around.device)
-        return Bound(operation, timed, operation)
+    def bound(seat: Seat, places: Sequence[Buffers]) -> Bound:
+        operations = [direct.bind(seat, buffers) for buffers in places]
+        calls = [direct.grouped([one.call for one in some]) for some in in_groups(operations, many)]
+        return Bound(operations[0], _timed(calls, around), operations[0])
 
     return Way(bound, timer_for(around.device), inside=lambda: _on(stream), close=direct.close)
+
+
+def in_groups(items: Sequence[T], many: int) -> list[list[T]]:
+    """Groups of ``many`` in turn, until every item was there once; at the end it begins again."""
+    count = -(-len(items) // many)
+    return [[items[(i * many + j) % len(items)] for j in range(many)] for i in range(count)]
+
+
+def rotated(calls: Sequence[Call]) -> Call:
+    """Each of ``calls`` in turn, over and over."""
+    if len(calls) == 1:
+        return calls[0]
+    turn = itertools.cycle(calls)
+
+    def in_turn() -> None:
+        next(turn)()
+
+    return in_turn
+
+
+def _timed(calls: Sequence[Call], around: Surroundings) -> Call:
+    """What is timed: ``calls`` in turn, the host waiting after each where it should."""
+    call = rotated(calls)
+    return _waited(call, around.device) if around.options.blocking else call
 
 
 def _waited(call: Call, device: torch.device) -> Call:

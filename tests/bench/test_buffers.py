@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from clusterlab.bench.buffers import Arena, block_bytes, shape_of
 from clusterlab.core.collectives import SWEPT
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.rows import make_point
+from clusterlab.core.rows import Point, make_point
 
 CPU = torch.device("cpu")
 names = st.sampled_from(list(SWEPT))
@@ -57,3 +59,59 @@ def test_one_arena_holds_every_point_in_the_same_memory(wanted):
     assert len(starts) == 1
     largest = max(block_bytes(p)[0] for p in points)
     assert arena.buffers(points[0], 0).send.untyped_storage().nbytes() == largest
+
+
+@given(names, st.integers(1, 5000), dtypes, st.integers(1, 5), st.booleans(), st.data())
+def test_places_are_disjoint_and_inside_the_memory(name, size, kind, n, in_place, draw):
+    """On a GPU calls move on through the memory; the arithmetic is the same on the CPU's."""
+    point = make_point(name, size, kind, n, in_place=in_place)
+    largest = make_point(name, draw.draw(st.integers(size, 1 << 20)), kind, n, in_place=in_place)
+    arena = Arena([point, largest], CPU)
+    assert arena.places(point) == 1
+    count = places_in(arena, point)
+    assert 1 <= count <= 64
+    seen = []
+    for place in range(count):
+        buffers = arena.buffers(point, n - 1, place)
+        assert buffers.send.numel() == shape_of(point).send_elements
+        assert buffers.recv.numel() == shape_of(point).recv_elements
+        seen += [span(buffers.send)] if in_place else [span(buffers.send), span(buffers.recv)]
+    ends = sorted(seen)
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))
+
+
+def places_in(arena: Arena, point: Point) -> int:
+    """What ``places`` says on a GPU that has the same memory."""
+
+    class OnGpu:
+        def __init__(self, memory):
+            self._memory = memory
+            self.device = torch.device("cuda")
+
+        def numel(self):
+            return self._memory.numel()
+
+    copy = object.__new__(Arena)
+    copy._first, copy._second = OnGpu(arena._first), OnGpu(arena._second)
+    return copy.places(point)
+
+
+def test_large_points_take_as_many_places_as_make_the_cache_cold():
+    MiB = 1 << 20
+    big = make_point("all_reduce", 1024 * MiB, DTYPES["float32"], 2, in_place=True)
+    sizes = {8: 64, 4 * MiB: 32, 64 * MiB: 2, 256 * MiB: 1, 1024 * MiB: 1}
+
+    class Memory:
+        device = torch.device("cuda")
+
+        def numel(self):
+            return 1024 * MiB
+
+    arena = object.__new__(Arena)
+    arena._first = arena._second = Memory()
+    got = {
+        size: arena.places(make_point("all_reduce", size, DTYPES["float32"], 2, in_place=True))
+        for size in sizes
+    }
+    assert got == sizes
+    assert arena.places(big) == 1

@@ -99,10 +99,10 @@ def test_numbers_are_nccl_h_s():
 def test_calls_of_a_group_are_one_group():
     point = make_point("all_reduce", 64, DTYPES["int32"], 2, op="max")
     world, made = bound(point, 2, 22809)
-    grouped = [direct.grouped(operation.call, 4) for _, _, direct, operation in made]
+    grouped = [direct.grouped([operation.call] * 4) for _, _, direct, operation in made]
     world.run(grouped)
     assert [direct.nccl.groups for _, _, direct, _ in made] == [1, 1]
-    assert made[0][2].grouped(made[0][3].call, 1) is made[0][3].call
+    assert made[0][2].grouped([made[0][3].call]) is made[0][3].call
 
 
 def test_without_nccl4py_the_error_names_the_extra(monkeypatch):
