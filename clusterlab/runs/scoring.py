@@ -116,6 +116,11 @@ def score_file(
             f"all rows are predicted on {options.fabric}", where="--save-fabric",
             expected="a score without --fabric",
         )  # fmt: skip
+    if options.file.is_dir():
+        raise UsageError(
+            "a folder", where=str(options.file), expected="a CSV file",
+            fix="for a run: clusterlab runs score RUN, or calibrate RUN --hold-out half",
+        )  # fmt: skip
     if str(options.file) == "-":
         measured = measured_in(sys.stdin.buffer, file="standard input")
     else:

@@ -59,6 +59,12 @@ def test_recorded_predictions_are_scored(
     assert "no point has a prediction" in capsys.readouterr().err
 
 
+def test_predict_score_sends_a_run_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path, fake_rows(points(["all_reduce"])))
+    assert main(["predict", "score", str(run.path)]) == 2
+    assert "clusterlab runs score RUN" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("slow", "shaken", "code", "word"),
     [
