@@ -24,6 +24,7 @@ from clusterlab.report.nccl_table import options_of, preamble
 from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.progress import Progress, open_progress
+from clusterlab.runs.group_predicting import groups_note, predict_steps
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.library_facts import keep_library_facts
 from clusterlab.runs.plan import SweepPlan, make_plan
@@ -36,7 +37,7 @@ from clusterlab.runs.predicting import (
 from clusterlab.runs.resolved import note_skipped, unsupported_by
 from clusterlab.runs.session_calibration import agreed_calibration
 from clusterlab.runs.trouble import aftermath_of
-from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
+from clusterlab.runs.whereabouts import Whereabouts, agreed_placement, call_whereabouts
 from clusterlab.verdict.pairs import pair_tables
 
 if TYPE_CHECKING:
@@ -64,10 +65,14 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     import torch.distributed as dist
 
     config = job.config
-    plan = make_plan(
-        config, identity.world_size, unsupported_by(config.backend, identity.world_size)
-    )
     whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
+    placement = agreed_placement(identity, store, whereabouts) if config.of_groups else None
+    plan = make_plan(
+        config,
+        identity.world_size,
+        unsupported_by(config.backend, identity.world_size),
+        placement,
+    )
     witness = open_witness(job.run_path, identity.rank, config.backend)
     init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
     refuse_oversize(identity, plan.points)  # before a calibration spends its quarter of a minute
@@ -95,6 +100,8 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
             )
             if identity.rank == 0:
                 keep_library_facts(witness, run.path)
+            else:
+                witness.close()
             return ExitCode.FINDING if keep and keep.wrong else ExitCode.OK
     finally:
         # Not after a failure: destroying a group whose peers are gone can block.
@@ -139,8 +146,13 @@ def _open(
     placement = whereabouts.placement
     given = given_calibration(config.calibration, config.backend)
     model = choose_model(placement, config.backend, config.fabric, given or calibration)
-    predicted = predict_points(plan.points, model)
-    for note in (model.note, pairs_note(plan.points, predicted, model)):
+    if config.of_groups:
+        predicted = predict_steps(plan.steps, model)
+        note_of_some = groups_note(plan.points, predicted, model)
+    else:
+        predicted = predict_points(plan.points, model)
+        note_of_some = pairs_note(plan.points, predicted, model)
+    for note in (model.note, note_of_some):
         if note:
             print(f"clusterlab: {note}", file=sys.stderr)
     run = start_attempt(

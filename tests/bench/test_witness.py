@@ -289,8 +289,9 @@ def test_without_nccl_it_only_calls(
 
 def test_ranks_above_0_only_call_unless_all_listen(tmp_path: Path) -> None:
     witness = open_witness(tmp_path, 3, "nccl")
-    assert own_variables() == {}
+    assert own_variables() == {"NCCL_TOPO_DUMP_FILE": os.devnull}
     assert witness.close().how is None
+    assert own_variables() == {}
     assert not any(tmp_path.glob("nccl*"))
 
     nccl = LoggingNccl()
@@ -300,6 +301,25 @@ def test_ranks_above_0_only_call_unless_all_listen(tmp_path: Path) -> None:
     facts = witness.close()
     assert (facts.files, facts.variables) == ((), {"NCCL_NTHREADS": "256"})
     assert nccl.stdout == []
+
+
+@pytest.mark.parametrize("users", [None, "/tmp/topology-of-theirs.xml"])
+def test_all_ranks_dump_the_topology_or_none_does(
+    users: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NCCL's ranks of a host exchange it once more where they are asked for it, and hang unless all are."""
+    if users is not None:
+        monkeypatch.setenv("NCCL_TOPO_DUMP_FILE", users)
+    asked = []
+    for rank in (0, 1, 7):
+        witness = Witness()
+        witness.begin(lambda: None, tmp_path) if rank == 0 else witness.follow()
+        for _ in range(2):
+            asked.append("NCCL_TOPO_DUMP_FILE" in os.environ)
+            witness.quiet()
+        witness.close()
+        assert os.environ.get("NCCL_TOPO_DUMP_FILE") == users
+    assert all(asked)
 
 
 def test_an_error_of_the_call_is_raised_and_the_log_is_quiet_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+TOPOLOGY_DUMP = "NCCL_TOPO_DUMP_FILE"
 LOG, TOPOLOGY, GRAPH = "rank0.log", "topology.xml", "graph.xml"
 """Names in the folder of a run."""
 
@@ -123,7 +124,7 @@ def _dumps(user: Mapping[str, str], folder: Path | None) -> dict[str, str]:
     if folder is None:
         return {}
     wanted = {
-        "NCCL_TOPO_DUMP_FILE": str(folder / TOPOLOGY),
+        TOPOLOGY_DUMP: str(folder / TOPOLOGY),
         "NCCL_GRAPH_DUMP_FILE": str(folder / GRAPH),
     }
     return {name: path for name, path in wanted.items() if not user.get(name)}

@@ -23,6 +23,7 @@ from clusterlab.bench.witness.settings import (
     GRAPH,
     LOG,
     TOPOLOGY,
+    TOPOLOGY_DUMP,
     Files,
     Settings,
     choose_settings,
@@ -73,6 +74,15 @@ class Witness:
             self._start = Tail(log) if log is not None else self._heard
             self._set_variables(self._settings.variables)
             self._on = True
+
+    def follow(self) -> None:
+        """Ask for a topology dump as rank 0 does, and keep none.
+
+        Where the variable is set, NCCL gathers the topology once more among a host's ranks (src/init.cc):
+        were it set for some of them only, they would wait for each other for ever.
+        """
+        if not own_environment().get(TOPOLOGY_DUMP):
+            self._set_variables({TOPOLOGY_DUMP: os.devnull})
 
     def quiet(self) -> None:
         """The communicator is made: from here on NCCL logs warnings only. Once is enough, twice no harm."""
@@ -237,8 +247,11 @@ def open_witness(
     well, for their own transports, and keep nothing on disk.
     """
     witness = Witness()
-    if backend == "nccl" and (rank == 0 or every_rank):
-        witness.begin(_library_of_torch, run_path if rank == 0 else None)
+    if backend == "nccl":
+        if rank == 0 or every_rank:
+            witness.begin(_library_of_torch, run_path if rank == 0 else None)
+        if rank != 0 and run_path is not None:
+            witness.follow()
     return witness
 
 
