@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.plan import PAIRS, PAIRS_ONE_BY_ONE, SweepConfig, count_or_auto, resolve_config
+from clusterlab.core.patterns import PAIRS, PAIRS_ONE_BY_ONE
+from clusterlab.runs.plan import SweepConfig, count_or_auto, resolve_config
 from clusterlab.runs.request import BenchRequest
 
 COLLECTIVES = ("ping_pong", "send", "send_recv")

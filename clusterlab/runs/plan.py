@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusterlab.core.collectives import COLLECTIVES, collective, collectives, reduce_ops
+from clusterlab.core.collectives import SWEPT, collective, collectives, reduce_ops
 from clusterlab.core.dtypes import DTYPES, dtypes
 from clusterlab.core.errors import UsageError
 from clusterlab.core.pairs import one_by_one, pair_steps, round_robin
+from clusterlab.core.patterns import ALL_RANKS, PAIRS, PAIRS_ONE_BY_ONE, is_of_groups
+from clusterlab.core.placement import Placement, local_placement
 from clusterlab.core.rows import Point, make_point
 from clusterlab.core.sizes import format_size, parse_size, size_series
+from clusterlab.core.uneven import check_uneven
+from clusterlab.runs.group_plan import group_steps, plan_groups
 
 DEFAULT_SIZES = {"gloo": ("1K", "16M"), "nccl": ("8", "8G")}
 """Where a sweep begins and ends when -b and -e are not given: what the transport is good for."""
-
-ALL_RANKS = "all"
-PAIRS = "pairs"
-PAIRS_ONE_BY_ONE = "pairs_one_by_one"
-PATTERNS = (ALL_RANKS, PAIRS, PAIRS_ONE_BY_ONE)
-"""Which ranks run together: all; every pair, disjoint ones at the same time; every pair alone."""
 
 MAX_ITERATIONS = 1_000_000
 
@@ -34,10 +32,11 @@ class SweepConfig:
 
     ``sizes_bytes`` are the sizes asked for, before padding. ``in_place`` lists the places measured, in
     order. ``chosen`` names what was typed rather than meant by ``all``: asking for what the backend
-    lacks is then an error, not a point left out. ``pattern`` is one of PATTERNS; the collectives of
-    pairs are those of ``core.pairs.pair_steps``. ``iterations`` None: as many as the median needs to be known
-    ``median_within`` (a share), at most ``budget_s`` of each point; ``warmup`` None: by size. ``calibration``
-    is a system calibration's file. The others are as in BenchOptions.
+    lacks is then an error, not a point left out. ``pattern`` says which ranks run together
+    (``core.patterns``); the collectives of pairs are those of ``core.pairs.pair_steps``. ``uneven`` names how
+    the parts of an all_to_all_v differ (``core.uneven``). ``iterations`` None: as many as the median
+    needs to be known ``median_within`` (a share), at most ``budget_s`` of each point; ``warmup`` None: by
+    size. ``calibration`` is a system calibration's file. The others are as in BenchOptions.
     """
 
     collectives: tuple[str, ...]
@@ -68,6 +67,11 @@ class SweepConfig:
     def of_pairs(self) -> bool:
         """Whether pairs of ranks are measured, not all ranks together."""
         return self.pattern in (PAIRS, PAIRS_ONE_BY_ONE)
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether several groups of ranks are measured, each by itself."""
+        return is_of_groups(self.pattern)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for run.json."""
@@ -176,11 +180,17 @@ def _sizes(
     return tuple(size_series(low, high, factor=factor, step=stride))
 
 
-def make_plan(config: SweepConfig, world_size: int, unsupported: Unsupported) -> SweepPlan:
+def make_plan(
+    config: SweepConfig,
+    world_size: int,
+    unsupported: Unsupported,
+    placement: Placement | None = None,
+) -> SweepPlan:
     """Every point of the sweep for ``world_size`` ranks: collectives, then dtypes, ops, sizes, places.
 
-    Raises UsageError for a root that is no rank, and for a combination that was asked for by name and
-    that the backend does not have.
+    ``placement`` says where they are, which groups of ranks need; None: not known yet, all on one host.
+    Raises UsageError for a root that is no rank, for a combination that was asked for by name and that the
+    backend does not have, and where the placement has no such groups.
     """
     if config.root >= world_size:
         raise UsageError(
@@ -190,18 +200,36 @@ def make_plan(config: SweepConfig, world_size: int, unsupported: Unsupported) ->
         )
     if config.of_pairs:
         return _pairs_plan(config, world_size)
-    points: list[Point] = []
+    groups = None
+    if config.of_groups:
+        groups = plan_groups(config.pattern, placement or local_placement(world_size, "here"))
+    _check_uneven(config, [len(g.ranks) for g in groups] if groups else [world_size])
+    steps: list[tuple[Point, ...]] = []
     skipped: list[Skipped] = []
     for name in config.collectives:
         for element in config.dtypes:
             for op in config.ops if collective(name).reduces else (None,):
                 reason = unsupported(name, element, op)
-                if reason is None:
-                    points += _points(config, name, element, op, world_size)
-                else:
+                if reason is not None:
                     skipped.append(Skipped(name, element, op, reason))
-    _refuse_what_was_named(config, points, skipped)
-    return SweepPlan(tuple((point,) for point in points), tuple(skipped))
+                elif groups is not None:
+                    steps += group_steps(config, groups, name, element, op)
+                else:
+                    steps += [(p,) for p in _points(config, name, element, op, world_size)]
+    _refuse_what_was_named(config, bool(steps), skipped)
+    return SweepPlan(tuple(steps), tuple(skipped))
+
+
+def _check_uneven(config: SweepConfig, sizes: Sequence[int]) -> None:
+    """Raises UsageError for parts that groups of ``sizes`` ranks cannot have."""
+    if config.uneven is None:
+        return
+    if "all_to_all_v" not in config.collectives:
+        raise UsageError(
+            f"{config.uneven:.40} without an all_to_all_v", where="--uneven", expected="alltoallv"
+        )
+    for ranks in dict.fromkeys(sizes):
+        check_uneven(config.uneven, ranks)
 
 
 def _pairs_plan(config: SweepConfig, world_size: int) -> SweepPlan:
@@ -225,6 +253,7 @@ def _points(
             root=config.root,
             in_place=in_place,
             timing=timing,
+            uneven=config.uneven if name == "all_to_all_v" else None,
         )
         for timing in config.timings
         for size in config.sizes_bytes
@@ -232,12 +261,10 @@ def _points(
     ]
 
 
-def _refuse_what_was_named(
-    config: SweepConfig, points: list[Point], skipped: list[Skipped]
-) -> None:
+def _refuse_what_was_named(config: SweepConfig, any_left: bool, skipped: list[Skipped]) -> None:
     """Naming dtype and op is a request; so is a plan with nothing left in it."""
     named = "dtype" in config.chosen and "op" in config.chosen
-    if skipped and (not points or (named and len(config.dtypes) == 1 and len(config.ops) == 1)):
+    if skipped and (not any_left or (named and len(config.dtypes) == 1 and len(config.ops) == 1)):
         first = skipped[0]
         what = " ".join(w for w in (first.collective, first.dtype, first.op) if w)
         raise UsageError(
@@ -245,5 +272,5 @@ def _refuse_what_was_named(
             where="-d/-o",
             fix="leave it out, or use `-d all` and `-o all` for everything the backend has",
         )
-    if not points:
-        raise UsageError("nothing to measure", expected=f"one of {', '.join(COLLECTIVES)}")
+    if not any_left:
+        raise UsageError("nothing to measure", expected=f"one of {', '.join(SWEPT)}")

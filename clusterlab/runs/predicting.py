@@ -166,12 +166,13 @@ def pairs_note(
     if not missing or model.fabric is None:
         return None
     ways = f"{len(missing)} pairs of ranks (each way counted)"
-    if _one_host(model):
+    if one_host(model):
         return f"{ways} not predicted: the constants of one host's cores hold for all ranks at once"
     return f"{ways} not predicted: {model.fabric.name} has no bandwidth between them"
 
 
-def _one_host(model: Model) -> bool:
+def one_host(model: Model) -> bool:
+    """Whether all ranks share this host's cores."""
     return model.fabric is not None and model.fabric.origin == "this host"
 
 
@@ -188,20 +189,24 @@ def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predict
     predicted: dict[Point, Predicted] = {}
     for point in points:
         if point.ranks is None:
-            predicted[point] = _predict(point, ranks, model.fabric, model)
-        elif not _one_host(model):
+            predicted[point] = as_predicted(
+                predict(request_of(point, (ranks,), model.fabric, model))
+            )
+        elif not one_host(model):
             pair = tuple(ranks[r] for r in point.ranks)
             with suppress(NoFigureError):
-                predicted[point] = _predict(point, pair, model.fabric, model)
+                alone = request_of(point, (pair,), model.fabric, model)
+                predicted[point] = as_predicted(predict(alone))
     return predicted
 
 
-def _predict(
-    point: Point, group: tuple[RankPlacement, ...], fabric: Fabric, model: Model
-) -> Predicted:
-    request = PredictRequest(
+def request_of(
+    point: Point, groups: tuple[tuple[RankPlacement, ...], ...], fabric: Fabric, model: Model
+) -> PredictRequest:
+    """What to ask of ``point`` when ``groups`` run it at the same time."""
+    return PredictRequest(
         fabric=fabric,
-        groups=(group,),
+        groups=groups,
         collective=_MESSAGES.get(point.collective, point.collective),
         size_bytes=point.size_bytes,
         dtype=point.dtype,
@@ -213,5 +218,5 @@ def _predict(
         issue=issue_of(point.timing),
         library_version=model.library_version,
         calibration=model.calibration,
+        uneven=point.uneven,
     )
-    return as_predicted(predict(request))

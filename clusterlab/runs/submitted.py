@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from clusterlab.core.errors import ClusterlabError, UsageError
+from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.launch.site import Site, load_site, site_from_data
 from clusterlab.launch.submit import Submission, SubmittedJob, render, require_slurm, submit
 from clusterlab.records.files import read_json, write_json
@@ -133,7 +134,17 @@ def _checked_name(request: BenchRequest, site: Site, options: SubmitOptions) -> 
     backend = "gloo" if request.backend == "auto" else request.backend
     config = resolve(replace(request, backend=backend))
     nodes, ranks, _ = _shape(site, options)
-    make_plan(config, nodes * ranks, lambda _name, _dtype, _op: None)
+    make_plan(
+        config,
+        nodes * ranks,
+        lambda _name, _dtype, _op: None,
+        Placement(
+            tuple(
+                RankPlacement(rank, f"node {rank // ranks}", rank % ranks)
+                for rank in range(nodes * ranks)
+            )
+        ),
+    )
     parse_corrupt(request.corrupt)
     if request.fabric is not None:
         open_fabric(request.fabric)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clusterlab.core.placement import Placement, RankPlacement
+from clusterlab.core.placement import Placement, RankPlacement, placement_from_json
 from clusterlab.launch.devices import agree_on_devices, claim_device, device_record
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.roll_call import Record, roll_call
@@ -49,6 +50,19 @@ def call_whereabouts(
     }
     records = roll_call(store, identity, "places", place, lambda _: None, timeout_s=timeout_s)
     return None if records is None else _joined(records)
+
+
+def agreed_placement(
+    identity: RankIdentity, store: Store, whereabouts: Whereabouts | None
+) -> Placement:
+    """Where all ranks are, on every rank. Collective, after ``call_whereabouts``."""
+    if whereabouts is not None:
+        store.set(_KEY, json.dumps(whereabouts.placement.to_json()))
+        return whereabouts.placement
+    return placement_from_json(json.loads(store.get(_KEY)), where="places of the ranks")
+
+
+_KEY = "clusterlab/placement"
 
 
 def _joined(records: Sequence[Record]) -> Whereabouts:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.patterns import groups_of, pattern_name
+from clusterlab.core.patterns import group_name, groups_of, pattern_name
 from clusterlab.core.placement import Placement, RankPlacement
 
 patterns = st.one_of(
@@ -76,14 +76,18 @@ def test_names_say_where():
     assert [g.name for g in groups_of("node", placement)][:2] == ["host n0", "host n1"]
     assert [g.name for g in groups_of("nodes:3", placement)] == ["hosts n0–n2", "host n3"]
     assert [g.name for g in groups_of("halves", placement)] == ["hosts n0–n1", "hosts n2–n3"]
-    assert [g.name for g in groups_of("halves", placed([3]))] == ["ranks 0–1", "ranks 2–2"]
+    assert [g.name for g in groups_of("halves", placed([3]))] == ["ranks 0-1", "ranks 2"]
+    assert [g.name for g in groups_of("all", placement)] == ["all ranks"]
+    assert group_name((0, 1, 4, 5), placement) == "ranks 0-1,4-5"  # hosts apart
+    assert group_name((0, 2), placement) == "ranks 0,2"  # not the whole rail
+    assert group_name((0, 2), None) == "ranks 0,2"
     assert groups_of("rail", placed([2, 2], cyclic=True))[0].ranks == (0, 1)
 
 
 def test_groups_are_taken_as_written():
     found = groups_of(pattern_name("groups:3,1/0, 4-6"), placed([8]))
-    assert [g.ranks for g in found] == [(3, 1), (0, 4, 5, 6)]
-    assert [g.name for g in found] == ["ranks 3,1", "ranks 0,4-6"]
+    assert [g.ranks for g in found] == [(1, 3), (0, 4, 5, 6)]
+    assert [g.name for g in found] == ["ranks 1,3", "ranks 0,4-6"]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +112,13 @@ def test_names_are_kept_in_one_way(typed, kept):
 def test_other_names_are_refused(typed):
     with pytest.raises(UsageError):
         pattern_name(typed)
+
+
+def test_one_by_one_is_part_of_the_name_and_changes_no_group():
+    kept = pattern_name("nodes:2", one_by_one=True)
+    assert kept == "nodes:2_one_by_one" == pattern_name(kept) == pattern_name(kept, one_by_one=True)
+    assert groups_of(kept, placed([2] * 5)) == groups_of("nodes:2", placed([2] * 5))
+    assert pattern_name("all", one_by_one=True) == "all"
 
 
 def test_groups_of_ranks_that_there_are_not_are_refused():

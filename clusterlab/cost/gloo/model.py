@@ -16,7 +16,7 @@ from clusterlab.cost.gloo.host import (
 from clusterlab.cost.gloo.played import played_us
 from clusterlab.cost.gloo.schedule import gloo_schedule
 from clusterlab.cost.gloo.ways import gloo_ways
-from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule
+from clusterlab.cost.schedules.schedule import Flow, Phase, Schedule, beside
 from clusterlab.cost.types import Interval, NoFigureError, PredictRequest
 from clusterlab.topology.routing.fluid import ACCELERATOR_LINKS
 
@@ -35,7 +35,10 @@ def gloo_estimate(
     calibration = request.calibration
     if not isinstance(calibration, Calibration):
         return _links_only(request, schedule, links, waits_us)
-    host = host_time(schedule, calibration, request.dtype, request.op)
+    # Ranks that share a host's cores share them with the other groups' ranks too.
+    shared = request.fabric.origin == "this host"
+    work = beside([s for s, _ in schedules]) if shared else schedule
+    host = host_time(work, calibration, request.dtype, request.op)
     link_us = links.transfer_us + waits_us + links.latency_us
     on_host = host.time_us >= link_us
     time_us = max(host.time_us, link_us)

@@ -11,8 +11,8 @@ Closed forms (ring: 2(n-1) steps of S/n) are what this gives on a fabric where a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.fluid import Crossing
@@ -86,6 +86,30 @@ class Schedule:
     def reduced_bytes(self) -> float:
         """Bytes combined with a reduction, over all ranks."""
         return sum(p.sent_bytes for p in self.phases if p.reduces)
+
+
+def beside(schedules: Sequence[Schedule]) -> Schedule:
+    """Several of one collective at the same time as one: ranks are counted on, phases go side by side."""
+    if len(schedules) == 1:
+        return schedules[0]
+    phases: list[Phase] = []
+    for number in range(max(len(s.phases) for s in schedules)):
+        first, flows, parts = 0, [], []
+        for s in schedules:
+            if number < len(s.phases):
+                parts.append(s.phases[number])
+                flows += [Flow(f.src + first, f.dst + first, f.size_bytes) for f in parts[-1].flows]
+            first += s.world_size
+        steps, sends = max(p.steps for p in parts), sum(p.sends for p in parts)
+        phases.append(
+            Phase(parts[0].name, tuple(flows), steps, any(p.reduces for p in parts), sends)
+        )
+    return replace(
+        schedules[0],
+        world_size=sum(s.world_size for s in schedules),
+        phases=tuple(phases),
+        copied_bytes=sum(s.copied_bytes for s in schedules),
+    )
 
 
 Router = Callable[[int, int], tuple[Crossing, ...]]
