@@ -14,9 +14,10 @@ from clusterlab.bench.common_clock import CommonClock, host_clock_id, monotonic_
 from clusterlab.bench.control import Control
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.pace import AGAIN, warmup_calls
+from clusterlab.bench.runner import measure_steps
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.rows import make_point
+from clusterlab.core.rows import LibrarySaid, make_point
 from clusterlab.launch.local import run_local_ranks
 from tests.bench.ranks import QUICK, join, sweep
 
@@ -169,3 +170,46 @@ def test_processes_of_this_host_share_its_clock(tmp_path):
 
     assert run_local_ranks(2, rank_main).exit_code == 0
     assert {float(f.read_text()) for f in tmp_path.glob("id-*")} == {host_clock_id()}
+
+
+def test_what_a_witness_hears_reaches_the_rows_also_of_points_without_rank_0(tmp_path):
+    """Each rank's witness says which rank it is, and counts the calls it was shown."""
+    kept = tmp_path / "said.json"
+    steps = [
+        [make_point("all_reduce", 64, F32, 2, ranks=ranks) for ranks in ((0, 1), (2, 3))],
+        [make_point("broadcast", 64, F32, 4)],
+        [make_point("send", 64, F32, 2, ranks=(3, 1))],
+    ]
+
+    def rank_main(identity, open_store):
+        store = join(identity, open_store)
+
+        class Witness:
+            seen = 0
+
+            def saw(self, _point, call):
+                self.seen += 1
+                call()
+                return LibrarySaid(transport=f"rank {identity.rank}", channels=self.seen)
+
+        found = []
+        measure_steps(
+            identity,
+            steps,
+            QUICK,
+            lambda _p, m, _s: found.append([m.said.transport, m.said.channels, m.warmup, m.wrong]),
+            store=store,
+            witness=Witness(),
+        )
+        if identity.rank == 0:
+            kept.write_text(json.dumps(found))
+        return 0
+
+    outcome = run_local_ranks(4, rank_main)
+    assert outcome.exit_code == 0, outcome.message
+    assert json.loads(kept.read_text()) == [
+        ["rank 0", 1, 2, 0],
+        ["rank 2", 1, 2, 0],
+        ["rank 0", 2, 2, 0],
+        ["rank 3", 3, 2, 0],
+    ]

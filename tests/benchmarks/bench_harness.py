@@ -4,7 +4,8 @@
 
 First table, one rank: ``p50`` and ``loop`` are what an empty call reads, so what the harness adds to these
 figures; ``wall`` is all that a point took, divided by its timed calls: events, clocks, exchanges, statistics,
-the data check. On a GPU in all three modes (direct without nccl4py: only its stream and timer are real).
+the data check. On a GPU in all three modes (direct without nccl4py: only its stream and timer are real), and
+what one look at the GPU's state costs; there are two a point.
 Second table: seconds for a sweep of one collective from 8 bytes, doubling, both places, with automatic
 iterations, and what its points were stopped by. Ranks are forked here: one per GPU, or two over gloo.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -36,6 +38,8 @@ def main() -> None:
     print(f"{'mode':8}{'p50 µs':>10}{'loop µs':>10}{'wall µs':>10}{'calls':>9}")
     for mode in MODES[options.backend]:
         _empty(options.backend, mode)
+    if options.backend == "nccl":
+        print(f"GPU state by NVML: {_on_ranks(1, _state_us):.0f} µs a look")
     print(
         f"\n{options.collective}, {options.ranks} ranks, 8 B to {human_size(options.end)}, both places"
     )
@@ -62,6 +66,21 @@ def _empty(backend: str, mode: str) -> None:
 
     p50, loop, wall, calls = _on_ranks(1, measured)
     print(f"{mode:8}{p50:10.3f}{loop:10.3f}{wall:10.3f}{calls:9}")
+
+
+def _state_us(_identity: RankIdentity, _open_store: OpenStore) -> float:
+    """Median time of reading clock, temperature and reasons."""
+    import torch
+
+    from clusterlab.bench.conditions import open_gpu_state, read_state
+
+    gpu = open_gpu_state(torch.device("cuda", 0))
+    times = []
+    for _ in range(50):
+        began = time.perf_counter()
+        read_state(gpu)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6
 
 
 def _sweep(asked: argparse.Namespace, mode: str) -> None:
