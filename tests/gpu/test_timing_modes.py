@@ -221,9 +221,9 @@ def test_a_graph_with_n_and_g_is_as_in_nccl_tests(tmp_path):
     assert len(slowest_us) == measured.samples == 20
 
 
-@pytest.mark.parametrize("size", [64 * MiB, 512 * MiB])
+@pytest.mark.parametrize("size", [512 * MiB, 1024 * MiB])
 def test_all_modes_agree_where_the_transfer_is_all_that_counts(size, gpus, tmp_path):
-    """On one GPU a copy of the buffer, on several the collective itself."""
+    """On one GPU a copy of the buffer, on several the collective itself: both outlast the host by far."""
     points = [make_point("all_gather", size, F32, gpus, timing=m) for m in modes()]
     outcome, found = measure(gpus, alone(points), tmp_path)
     right(outcome, found, len(points))
