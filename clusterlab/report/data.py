@@ -19,6 +19,7 @@ from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
 from clusterlab.verdict.compare import Comparison, compare
+from clusterlab.verdict.groups import GroupTable, group_tables
 from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.pairs import PairTable, pair_tables
 from clusterlab.verdict.soak import Soaked, soaked, tolerance_of
@@ -29,7 +30,8 @@ from clusterlab.verdict.steady import quiet
 class ReportData:
     """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
     sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
-    are the tables of rows that pairs of ranks took part in, ``overlaps`` what ran beside what, ``soaked``
+    are the tables of rows that pairs of ranks took part in, ``groups`` of those of
+    groups of ranks, ``overlaps`` what ran beside what, ``soaked``
     what the passes of a soak say, ``overheads`` points that were called in several ways.
     """
 
@@ -44,6 +46,7 @@ class ReportData:
     overlaps: tuple[Overlap, ...] = ()
     soaked: tuple[Soaked, ...] = ()
     overheads: tuple[Overhead, ...] = ()
+    groups: tuple[GroupTable, ...] = ()
 
 
 def load(run: RunDir) -> ReportData:
@@ -69,6 +72,7 @@ def load(run: RunDir) -> ReportData:
         overlaps=lines.overlaps,
         soaked=soaked(lines.passes, tolerance_of(run.info.configuration)),
         overheads=overheads(latest.rows),
+        groups=group_tables(latest.rows),
     )
 
 

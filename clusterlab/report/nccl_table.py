@@ -204,6 +204,7 @@ def table_of(row: Row) -> TableKey:
 def point_without_place(row: Row) -> tuple[object, ...]:
     """Rows that share these are the two halves of one line."""
     return (
+        row.ranks,
         row.backend,
         row.dtype,
         row.op,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from clusterlab.core.collectives import OPERATIONS
 from clusterlab.core.rows import Row
@@ -15,6 +16,17 @@ from clusterlab.report.nccl_table import (
 )
 from clusterlab.report.text import plain
 from clusterlab.verdict.steady import quiet
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWords:
+    """What a table of groups says beside their rows: a row's ``name``, lines below the rows of one size, and
+    below all.
+    """
+
+    name: Callable[[Row], str]
+    after_size: Callable[[Sequence[Row]], list[str]]
+    after_all: Callable[[Sequence[Row]], list[str]]
 
 
 class TableWriter:
@@ -33,15 +45,18 @@ class TableWriter:
         per_iteration: bool = False,
         places: Sequence[bool] = (False, True),
         preamble: Callable[[Row], list[str]] | None = None,
+        groups: GroupWords | None = None,
     ) -> None:
         """``write_line`` takes one line without its newline; ``preamble`` gives the lines above the
-        table that begins with a row.
+        table that begins with a row. ``groups``: rows are of groups of ranks, several at each size.
         """
         self._write_line = write_line
         self._strict = strict
         self._per_iteration = per_iteration
         self._places = frozenset(places)
         self._preamble = preamble
+        self._groups = groups
+        self._block: list[Row] = []
         self._table: TableKey | None = None
         self._waiting: dict[tuple[object, ...], Row] = {}
         self._wrong = 0
@@ -76,6 +91,9 @@ class TableWriter:
             return
         for row in self._waiting.values():
             self._print(row, None)
+        self._end_block()
+        for line in self._groups.after_all(self._rows) if self._groups else ():
+            self._write_line(line)
         for line in self._footer(self._table[0]):
             self._write_line(line)
         self._table = None
@@ -90,18 +108,34 @@ class TableWriter:
         # Said where it is not nccl-tests' own way; its own readers pass comments over.
         way = [f"# Calls: {words}"] if (words := _way(row)) else []
         titles = header_lines(strict=self._strict, per_iteration=self._per_iteration)
+        if self._groups and not self._strict:
+            titles[2] += "  group"
         for line in (*above, *way, *titles):
             self._write_line(line)
 
     def _print(self, one: Row, other: Row | None) -> None:
         halves = {row.in_place: row for row in (one, other) if row is not None}
+        if self._groups:
+            if self._block and _size(self._block[-1]) != _size(one):
+                self._end_block()
+            self._block += halves.values()
         line = table_line(
             halves.get(False),
             halves.get(True),
             strict=self._strict,
             per_iteration=self._per_iteration,
         )
+        if self._groups and self._strict:  # for readers that count columns
+            self._write_line(f"# {self._groups.name(one)}")
+        elif self._groups:
+            line += f"  {self._groups.name(one)}"
         self._write_line(line)
+
+    def _end_block(self) -> None:
+        """Below the groups of one size: what they are beside each other."""
+        for line in self._groups.after_size(self._block) if self._groups else ():
+            self._write_line(line)
+        self._block = []
 
     def _footer(self, collective: str) -> list[str]:
         average = sum(self._busbw) / max(1, len(self._busbw))
@@ -119,6 +153,10 @@ class TableWriter:
             f"# Collective test concluded: {OPERATIONS[collective].nccl_tests}_perf",
             "#",
         ]
+
+
+def _size(row: Row) -> tuple[object, ...]:
+    return row.dtype, row.op, row.requested_bytes
 
 
 def _way(row: Row) -> str:

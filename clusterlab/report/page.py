@@ -16,6 +16,7 @@ from clusterlab.report.chosen import did
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
 from clusterlab.report.error_matrix import ErrorMatrix, error_matrix
+from clusterlab.report.groups_page import GroupsView, groups_view
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
 from clusterlab.report.overhead import OverheadTable, overhead_tables
@@ -107,6 +108,7 @@ class PageView:
     overheads: tuple[OverheadTable, ...]
     overhead_heads: tuple[str, ...]
     pairs: PairsView | None
+    groups: GroupsView | None
     overlaps: tuple[tuple[str, ...], ...]
     soak: tuple[str, ...]
     command: str
@@ -137,6 +139,7 @@ def page_view(data: ReportData) -> PageView:
         overheads=overhead_tables(data.overheads),
         overhead_heads=OVERHEAD_HEADS,
         pairs=pairs_view(data.pairs, data.placement),
+        groups=groups_view(data.groups, data.placement),
         overlaps=tuple(overlap_cells(overlap) for overlap in data.overlaps),
         soak=tuple(line for line in soak_lines(data.soaked) if line),
         command=_shell(first.command),

@@ -75,12 +75,17 @@ def _heat_map(table: PairTable, placement: Placement | None) -> HeatMap:
 
 
 def _cell(pair: PairValue | None) -> Cell:
-    if pair is None:
+    return shaded(None, 1.0) if pair is None else shaded(pair.value, pair.slowdown)
+
+
+def shaded(value: float | None, slowdown: float) -> Cell:
+    """A figure, darker the further it is from the median of all; None: a dash."""
+    if value is None:
         return Cell(NOT_KNOWN, "")
-    away = max(pair.slowdown, 1 / pair.slowdown)
+    away = max(slowdown, 1 / slowdown)
     level = sum(away >= limit for limit in _SHADES)
-    side = "over" if pair.slowdown > 1 else "under"
-    return Cell(three_digits(pair.value), f"{side}-{level}" if level else "")
+    side = "over" if slowdown > 1 else "under"
+    return Cell(three_digits(value), f"{side}-{level}" if level else "")
 
 
 def _median(table: PairTable, placement: Placement | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from clusterlab.records.schema import jsonable
 from clusterlab.report.chosen import chosen_line
 from clusterlab.report.curves import Curve, Halves, curves
 from clusterlab.report.data import ReportData
+from clusterlab.report.groups import group_lines
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
 from clusterlab.report.overhead import OverheadTable, overhead_tables
@@ -18,6 +19,7 @@ from clusterlab.report.pairs import pair_lines
 from clusterlab.report.soak import soak_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.compare import Comparison, comparison_to_json
+from clusterlab.verdict.groups import groups_to_json
 from clusterlab.verdict.overhead import overheads_to_json
 from clusterlab.verdict.pairs import pairs_to_json
 
@@ -63,6 +65,8 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
         console.print(_summary_table(data.comparison))
     for line in pair_lines(data.pairs, data.placement):
         _print_line(console, line)
+    for line in group_lines(data.groups, data.placement):
+        _print_line(console, line.removeprefix("# ").removeprefix("#"))
     for line in _beside_lines(data):
         _print_line(console, line)
     _print_findings(console, data)
@@ -76,6 +80,7 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         **comparison_to_json(data.comparison),
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
+        "groups": groups_to_json(data.groups),
         "framework_overhead": overheads_to_json(data.overheads),
         "overlaps": overlaps_to_json(data.overlaps),
         "soaked": [one.to_json() for one in data.soaked],

@@ -20,6 +20,7 @@ from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
 from clusterlab.records.store import latest_rows
+from clusterlab.report.groups import words_of
 from clusterlab.report.nccl_table import options_of, preamble
 from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.pairs import pair_lines
@@ -237,6 +238,7 @@ class _Keeper:
             strict=output.strict,
             per_iteration=output.table.per_iteration,
             places=sorted({p.in_place for p in self._points}),
+            groups=words_of(where.placement) if self._job.config.of_groups else None,
             preamble=lambda row: preamble(
                 row.collective,
                 options_of(output.table, row),

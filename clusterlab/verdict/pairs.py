@@ -51,11 +51,15 @@ class PairTable:
         return self.collective == "send"
 
 
+_OF_PAIRS = frozenset({"ping_pong", "send", "send_recv"})
+
+
 def pair_tables(rows: Iterable[Row]) -> tuple[PairTable, ...]:
     """The tables of those ``rows`` (one per point) that pairs took part in: latency, then by size."""
     groups: dict[tuple[str, str, int, str, str], list[Row]] = {}
     for row in rows:
-        if row.ranks is not None and len(row.ranks) == 2 and _usable(_value(row)):
+        pair = row.ranks is not None and len(row.ranks) == 2 and row.collective in _OF_PAIRS
+        if pair and _usable(_value(row)):
             key = (row.collective, row.dtype, row.size_bytes, row.backend, row.timing)
             groups.setdefault(key, []).append(row)
     order = sorted(groups, key=lambda key: (key[4], key[1], key[0] != "ping_pong", key[2], key[0]))
