@@ -15,6 +15,7 @@ from clusterlab.runs.plan import SweepConfig, count_or_auto, resolve_config
 from clusterlab.runs.predicting import given_calibration
 from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
+from clusterlab.runs.typed_groups import pattern_typed, uneven_typed
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -38,6 +39,8 @@ def name_of(config: SweepConfig) -> str:
     """What a run is called when nobody says."""
     if config.of_pairs:
         return "pairs"
+    if config.of_groups:
+        return config.pattern.partition(":")[0].removesuffix("_one_by_one") + "-sweep"
     return config.collectives[0] if len(config.collectives) == 1 else "sweep"
 
 
@@ -56,16 +59,15 @@ def resolve(request: BenchRequest) -> SweepConfig:
         median_within=request.median_within,
         budget_s=request.budget_s,
         keep_going=request.keep_going,
-        uneven=request.uneven,
+        uneven=uneven_typed(request.uneven),
         calibration=request.calibration,
     )
 
 
 def _of_all(request: BenchRequest, backend: str) -> SweepConfig:
     """A sweep of all ranks, or of groups of them."""
-    if request.one_by_one:
-        raise UsageError("is for pairs of ranks", where="--one-by-one", expected="bench pairs")
-    return resolve_config(
+    pattern = pattern_typed(request.pattern, one_by_one=request.one_by_one)
+    config = resolve_config(
         collective_text=request.collective_text,
         begin=request.begin,
         end=request.end,
@@ -82,6 +84,7 @@ def _of_all(request: BenchRequest, backend: str) -> SweepConfig:
         deadline_s=request.deadline_s,
         fabric=request.fabric,
     )
+    return replace(config, pattern=pattern)
 
 
 def timings(text: str | None, graph_launches: int, backend: str) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ def resolve_pairs(request: BenchRequest, backend: str) -> SweepConfig:
     """The sweep over pairs that ``request`` describes. Raises UsageError for what pairs do not have."""
     if request.place == "in":
         raise UsageError("pairs have no in-place form", where="--place", expected="out")
+    for option, value in (("--pattern", request.pattern), ("--uneven", request.uneven)):
+        if value is not None:
+            raise UsageError("pairs have none", where=option, expected="bench with a collective")
     if request.strict_table:
         raise UsageError("nccl-tests has no table of pairs", where="--nccl-tests")
     first, last, stride = DEFAULT_SIZES[backend]

@@ -6,8 +6,8 @@ hide itself. It must be slower by OUTLYING, and by FAR times their spread (1.482
 deviation, which is the standard deviation of normal noise; Hampel). Of fewer than FEW groups the others'
 spread says little: then it must be slower by OUTLYING_OF_FEW.
 
-One point may be chance. A group is named when it stands out at half of the points or more, counted among the
-smaller sizes (its latency), the larger (its bandwidth), or all.
+One point may be chance. A group is named when it stands out at half of the points or more, and at LEAST_POINTS
+where there are as many, counted among the smaller sizes (its latency), the larger (its bandwidth), or all.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ OUTLYING_OF_FEW = 1.25
 FAR = 3.5
 FEW = 4
 NAMED_SHARE = 0.5
+LEAST_POINTS = 2
 
 Ranks = tuple[int, ...]
 
@@ -148,7 +149,7 @@ def _of_series(tables: Sequence[GroupTable]) -> Iterable[SlowGroup]:
         for where, some in parts.items():
             there = [(t, g) for t in some for g in t.groups if g.ranks == ranks]
             out = [(t, g) for t, g in there if g.outlying]
-            if out and len(out) >= NAMED_SHARE * len(there):
+            if len(out) >= max(min(LEAST_POINTS, len(tables)), NAMED_SHARE * len(there)):
                 table, at = max(out, key=lambda entry: entry[1].slowdown)
                 yield SlowGroup(
                     ranks, where, len(out), len(there), at.slowdown, table.size_bytes,

@@ -90,6 +90,13 @@ def test_a_group_that_is_slow_at_large_sizes_is_named_for_those() -> None:
     assert (found.where, found.outlying, found.points) == ("large", 2, 3)
 
 
+def test_one_point_of_several_is_taken_for_chance_and_of_one_it_is_all_there_is() -> None:
+    for sizes, named in ((SIZES[:2], 0), (SIZES[:1], 1)):
+        rows = [r for r in group_rows(sizes=sizes) if not r.in_place]
+        found = slow_groups(group_tables(slowed(rows, (4, 5), 2.0, least=sizes[-1])))
+        assert len(found) == named
+
+
 def test_of_two_groups_one_can_stand_out_and_two_slow_ones_of_eight() -> None:
     rows = group_rows("halves", hosts(4, 2))
     (found,) = slow_groups(group_tables(slowed(rows, (4, 5, 6, 7), 1.6)))
