@@ -105,20 +105,22 @@ def clusterlab(options: argparse.Namespace, kind: str, number: int) -> dict[tupl
     """Times (µs, the loop's) of every mode and collective, by mode and point."""
     found: dict[tuple[str, Key], float] = {}
     for mode in AGAINST:
-        run = Path(options.out) / f"round{number}-{kind}-{mode}"
+        name = f"round{number}-{kind}-{mode}"
         words = [sys.executable, "-m", "clusterlab", "bench", ",".join(options.collectives)]
         words += ["-g", str(options.ranks), "-b", options.begin, "-e", options.end]
         words += ["-f", str(options.factor), "-n", str(options.iterations), "-w", "5", "-c", "0"]
-        words += ["-d", kind, "--backend", "nccl", "--timing", mode, "--json"]
+        words += ["-d", kind, "--backend", "nccl", "--timing", mode, "--json", "--name", name]
         words += ["-G", str(options.launches)] if mode == "graph" else []
         words += ["--fabric", options.fabric] if options.fabric else []
-        environment = {**os.environ, "CLUSTERLAB_RUN_DIR": str(run)}
+        environment = {**os.environ, "CLUSTERLAB_RUNS": str(options.out)}
         done = subprocess.run(
             words, check=False, env=environment, capture_output=True, text=True, timeout=600
         )
         if done.returncode:
             print(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
-        for row in read_records(run).rows if run.is_dir() else ():
+        for row in (
+            row for run in Path(options.out).glob(f"*-{name}-*") for row in read_records(run).rows
+        ):
             found[mode, (row.collective, row.dtype, row.size_bytes, row.in_place)] = (
                 row.time_us_loop
             )
@@ -205,6 +207,8 @@ def main() -> None:
             writer.writerow(astuple(one))
             file.flush()
             found.append(one)
+    if not found:
+        sys.exit("no point was measured by both")
     print(
         f"{options.ranks} ranks, {options.begin} to {human_size(max(o.size_bytes for o in found))}"
     )
