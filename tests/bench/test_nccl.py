@@ -40,6 +40,19 @@ def test_every_combination_is_right_in_place_and_out_of_place(gpus, tmp_path):
     assert undefined == {"all_to_all", "all_to_all_v", "send_recv"}
 
 
+def test_uneven_parts_are_right(gpus, tmp_path):
+    points = [
+        make_point("all_to_all_v", size, DTYPES[dtype], gpus, uneven=uneven)
+        for uneven in ("linear", "hot:0.7", "random:3")
+        for dtype in ("float32", "bfloat16", "int8", "float8_e4m3fn")
+        for size in (1, 1001, 2 * MiB + 24)
+    ]
+    done = sweep(gpus, points, tmp_path, backend="nccl")
+    assert done.outcome.message is None
+    assert [p for p, _, _ in done.measured] == points
+    assert [(p, m.first_wrong) for p, m, _ in done.measured if m.wrong] == []
+
+
 @pytest.mark.parametrize("name", list(SWEPT))
 def test_a_corrupted_element_is_named(name, gpus, tmp_path):
     rank = 0 if name in ("reduce", "gather") else gpus - 1
