@@ -15,6 +15,7 @@ from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
 from clusterlab.report.data import load, noise_notes
 from clusterlab.runs.nccl_tests_files import write_tests_json
+from clusterlab.runs.slow_groups import slow_group_findings
 from clusterlab.runs.slow_links import slow_link_findings
 from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
 
@@ -64,11 +65,15 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
     try:
         early = _ended_early(run, cause or message) if trouble is None else (trouble.finding,)
         slow = slow_link_findings(run)
+        groups = slow_group_findings(run)
         soak = _soak_findings(run)
-        write_findings(run.path, (*early, *wrong_data_findings(run.records().rows), *slow, *soak))
+        wrong = wrong_data_findings(run.records().rows)
+        write_findings(run.path, (*early, *wrong, *slow, *groups, *soak))
         tell(run)
         for finding in slow:
             print(f"clusterlab: slow link: {finding.evidence[0]}", file=sys.stderr)
+        for finding in groups:
+            print(f"clusterlab: slow group: {finding.evidence[0]}", file=sys.stderr)
         print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
     except ClusterlabError as error:
         print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)

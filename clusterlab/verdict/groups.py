@@ -6,8 +6,9 @@ hide itself. It must be slower by OUTLYING, and by FAR times their spread (1.482
 deviation, which is the standard deviation of normal noise; Hampel). Of fewer than FEW groups the others'
 spread says little: then it must be slower by OUTLYING_OF_FEW.
 
-One point may be chance. A group is named when it stands out at half of the points or more, and at LEAST_POINTS
-where there are as many, counted among the smaller sizes (its latency), the larger (its bandwidth), or all.
+One point may be chance. A group is named when it stands out at half of the points or more, and at
+LEAST_POINTS where there are as many, counted among the smaller sizes (its latency), the larger (its
+bandwidth), or all.
 """
 
 from __future__ import annotations

@@ -80,6 +80,9 @@ def test_the_group_of_a_slow_cable_is_named(
     finally:
         faults.heal(rails, [])
     assert slow(data) == [named]
+    (found,) = data.findings
+    assert found.code == "SLOW_GROUP"
+    assert found.evidence[0].startswith(named)
     assert f"# Slower than its peers: {named}" in said
     assert {row.ranks for row in data.rows} == groups
     assert all(row.wrong == 0 for row in data.rows)
