@@ -24,6 +24,7 @@ from clusterlab.bench.pace import (
     warmup_calls,
 )
 from clusterlab.bench.saying import said_of_each
+from clusterlab.bench.starting import begin_together
 from clusterlab.bench.statistics import Summary
 from clusterlab.bench.timing import Samples
 from clusterlab.bench.ways import Bound, Way
@@ -74,7 +75,7 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
         pace = choose_pace(bench.options, step[0].timing, call_us)
         mine.prepare(pace)
         before = read_state(bench.gpu)
-        bench.control.barrier()
+        begin_together(bench.control, bench.clock)
         loops_us = exchange.slowest(mine.loop_us(pace), counts=mine.counts)
         passes = _time_each(bench, exchange, mine, pace, loops_us)
         after = read_state(bench.gpu)
@@ -118,6 +119,7 @@ def _time_each(
     began = time.monotonic()
     while True:
         batch = next_batch(bench.options, pace, done, unit_us, spent_s)
+        begin_together(bench.control, bench.clock)
         samples = mine.each(batch, pace)
         more, spent_s = exchange.samples(
             samples, batch, time.monotonic() - began, counts=mine.counts

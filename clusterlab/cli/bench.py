@@ -17,6 +17,10 @@ _EXAMPLE = """Examples:
 
   clusterlab bench pairs -b 64K -e 1M -f 4 -g 4            latency and bandwidth of every pair of ranks
 
+  clusterlab bench all_reduce --pattern rail -b 64M        every rail at once, a row for each
+
+  clusterlab bench all_reduce --timing all -n auto         torch's calls, a CUDA graph, NCCL's own calls
+
   torchrun --nproc-per-node 8 -m clusterlab bench all_gather -b 8 -e 8G
 
 The verdict does not change the exit code: `clusterlab report RUN --check` does that.
@@ -155,8 +159,25 @@ def request(
     ] = None,
     one_by_one: Annotated[
         bool,
-        typer.Option("--one-by-one", help="Of pairs: one at a time, not disjoint ones at once."),
+        typer.Option(
+            "--one-by-one", help="Pairs or groups one after the other, not at the same time."
+        ),
     ] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern",
+            help="Groups of ranks that run at the same time: node, rail, halves, nodes:K or groups:0-3/4-7.",
+        ),
+    ] = None,
+    uneven: Annotated[
+        str | None,
+        typer.Option(
+            "--uneven",
+            help="How parts of an alltoallv differ: linear, hot:F, random:SEED, or a file with a matrix "
+            "of bytes.",
+        ),
+    ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after wrong data instead of ending there.")
     ] = False,
@@ -210,6 +231,8 @@ def request(
         blocking=bool(blocking),
         median_within=within,
         budget_s=budget_s,
+        pattern=pattern,
+        uneven=uneven,
         keep_going=keep_going,
         per_iteration=bool(per_iteration),
         output_file=output_file,

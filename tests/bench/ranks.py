@@ -111,6 +111,8 @@ def join(identity: RankIdentity, open_store: OpenStore, backend: str = "gloo") -
         torch.cuda.set_device(identity.local_rank)
     store = open_store(60)
     init_process_group(identity, store, backend, timeout_s=120)
+    # A rank that ends at once, refused, would take the store along before others have joined.
+    torch.distributed.barrier()
     return store
 
 
