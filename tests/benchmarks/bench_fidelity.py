@@ -3,8 +3,9 @@
     python tests/benchmarks/bench_fidelity.py --nccl-tests ~/nccl-tests/build [--ranks 2] [--rounds 2]
         [-e 4G] [-f 4] [--out FOLDER]
 
-nccl-tests must be linked to the libnccl that torch loads (LD_LIBRARY_PATH is set to it here). It runs a
-thread a GPU (-t), clusterlab a process. Each round runs, one after the other, every collective of
+nccl-tests must be linked to the libnccl that torch loads (LD_LIBRARY_PATH is set to it here). With --mpiexec
+it runs a process a GPU, as clusterlab does (built with MPI=1); without, a thread a GPU (-t), which lets NCCL
+register buffers of CUDA graphs that it cannot register between processes. Each round runs, one after the other, every collective of
 nccl-tests in its plain loop and with -G, then clusterlab's direct, graph and eager modes of the same. A
 ratio is clusterlab's time over nccl-tests' of the same round, collective, dtype, size and place: direct
 against the plain loop, graph against -G, eager against the plain loop. FOLDER gets ratios.csv and
@@ -73,12 +74,15 @@ def nccl_tests(
     options: argparse.Namespace, name: str, kind: str, *, graph: bool
 ) -> dict[Key, float]:
     """Times (µs) of nccl-tests' table, slowest rank (-a 3)."""
-    words = [str(Path(options.nccl_tests) / BINARIES[name]), "-t", str(options.ranks), "-g", "1"]
+    threads = 1 if options.mpiexec else options.ranks
+    words = [options.mpiexec, "-n", str(options.ranks)] if options.mpiexec else []
+    words += [str(Path(options.nccl_tests) / BINARIES[name]), "-t", str(threads), "-g", "1"]
     words += ["-b", options.begin, "-e", options.end, "-f", str(options.factor)]
     words += ["-n", str(options.iterations), "-w", "5", "-c", "0", "-a", "3"]
     words += ["-d", NCCL_TESTS_DTYPES[kind]]
     words += ["-G", str(options.launches)] if graph else []
-    environment = {**os.environ, "LD_LIBRARY_PATH": library_folder()}
+    more = f":{os.environ['LD_LIBRARY_PATH']}" if "LD_LIBRARY_PATH" in os.environ else ""
+    environment = {**os.environ, "LD_LIBRARY_PATH": library_folder() + more}
     done = subprocess.run(
         words, check=False, env=environment, capture_output=True, text=True, timeout=300
     )
@@ -104,7 +108,7 @@ def library_folder() -> str:
 def clusterlab(options: argparse.Namespace, kind: str, number: int) -> dict[tuple[str, Key], float]:
     """Times (µs, the loop's) of every mode and collective, by mode and point."""
     found: dict[tuple[str, Key], float] = {}
-    for mode in AGAINST:
+    for mode in options.modes:
         name = f"round{number}-{kind}-{mode}"
         words = [sys.executable, "-m", "clusterlab", "bench", ",".join(options.collectives)]
         words += ["-g", str(options.ranks), "-b", options.begin, "-e", options.end]
@@ -183,6 +187,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nccl-tests", required=True, help="build folder of nccl-tests")
+    parser.add_argument("--mpiexec", help="run nccl-tests as processes by this")
+    parser.add_argument("--modes", nargs="+", default=list(AGAINST), choices=list(AGAINST))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("-b", dest="begin", default="8")
