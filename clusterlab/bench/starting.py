@@ -5,9 +5,9 @@ from __future__ import annotations
 from clusterlab.bench.common_clock import CommonClock, monotonic_us
 from clusterlab.bench.control import Control
 
-LEAD_US = 500.0
-"""From the last rank's reading of the clock to the start: longer than ranks take to leave an exchange (the
-hosts of two H200 left one 40 to 460 µs apart, median 160)."""
+LEAD_US = 300.0
+"""From the last rank's reading of the clock to the start: longer than ranks mostly take to leave an exchange
+(the hosts of two H200 left one 40 to 460 µs apart, median 160)."""
 
 
 def begin_together(control: Control, clock: CommonClock) -> None:

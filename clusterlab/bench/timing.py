@@ -71,7 +71,9 @@ class CudaEventTimer:
     """For calls that put work on the current stream of ``device``, or make it wait for theirs.
 
     ``paired``: every call has two events of its own, as replays of a graph need, which are long against
-    what lies between two of them; else a call ends where the next begins.
+    what lies between two of them; else a call ends where the next begins. The first call of a pass is not
+    timed: it wakes a GPU that had nothing to do, and it ends on all ranks at once, so that their clocks start
+    together.
     """
 
     def __init__(self, device: torch.device, *, paired: bool = False) -> None:
@@ -82,6 +84,7 @@ class CudaEventTimer:
     def loop_us(self, call: Call, iterations: int) -> float:
         """As in Timer; one event before the loop and one after it."""
         start, stop = self._events(2)
+        call()
         start.record()
         for _ in range(iterations):
             call()
@@ -94,6 +97,7 @@ class CudaEventTimer:
         events = self._events(2 * iterations if self._paired else iterations + 1)
         begun_ns = [0] * iterations
         clock = time.perf_counter_ns
+        call()
         if self._paired:
             starts, stops = events[0::2], events[1::2]
             for i in range(iterations):

@@ -5,11 +5,12 @@
 
 nccl-tests must be linked to the libnccl that torch loads (LD_LIBRARY_PATH is set to it here). With --mpiexec
 it runs a process a GPU, as clusterlab does (built with MPI=1); without, a thread a GPU (-t), which lets NCCL
-register buffers of CUDA graphs that it cannot register between processes. Each round runs, one after the other, every collective of
-nccl-tests in its plain loop and with -G, then clusterlab's direct, graph and eager modes of the same. A
-ratio is clusterlab's time over nccl-tests' of the same round, collective, dtype, size and place: direct
-against the plain loop, graph against -G, eager against the plain loop. FOLDER gets ratios.csv and
-clusterlab's run directories, whose rows hold the predictions made before.
+register buffers of CUDA graphs that it cannot register between processes.
+
+Each round runs nccl-tests' plain loop, clusterlab's direct and eager modes, nccl-tests' -G, clusterlab's
+graph mode. A ratio is clusterlab's time over nccl-tests' of the same round, collective, dtype, size and
+place: direct and eager against the plain loop, graph against -G. FOLDER gets, as they are measured,
+nccl_tests.csv, ratios.csv and clusterlab's run directories, whose rows hold the predictions made before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
@@ -42,8 +43,10 @@ BINARIES = {
     "send_recv": "sendrecv_perf",
 }
 NCCL_TESTS_DTYPES = {"float32": "float", "bfloat16": "bfloat16"}
-AGAINST = {"direct": "loop", "graph": "graph", "eager": "loop"}
-"""Which way of nccl-tests a mode of clusterlab is compared with."""
+WAYS = {"loop": ("direct", "eager"), "graph": ("graph",)}
+"""Ways of nccl-tests, and the modes of clusterlab that are compared with each."""
+
+MODES = ("direct", "eager", "graph")
 
 BANDS = (
     (0, 1 << 20, "< 1 MiB"),
@@ -105,56 +108,52 @@ def library_folder() -> str:
     return str(Path(next(iter(nvidia.nccl.__path__))) / "lib")
 
 
-def clusterlab(options: argparse.Namespace, kind: str, number: int) -> dict[tuple[str, Key], float]:
-    """Times (µs, the loop's) of every mode and collective, by mode and point."""
-    found: dict[tuple[str, Key], float] = {}
-    for mode in options.modes:
-        name = f"round{number}-{kind}-{mode}"
-        words = [sys.executable, "-m", "clusterlab", "bench", ",".join(options.collectives)]
-        words += ["-g", str(options.ranks), "-b", options.begin, "-e", options.end]
-        words += ["-f", str(options.factor), "-n", str(options.iterations), "-w", "5", "-c", "0"]
-        words += ["-d", kind, "--backend", "nccl", "--timing", mode, "--json", "--name", name]
-        words += ["-G", str(options.launches)] if mode == "graph" else []
-        words += ["--fabric", options.fabric] if options.fabric else []
-        environment = {**os.environ, "CLUSTERLAB_RUNS": str(options.out)}
-        done = subprocess.run(
-            words, check=False, env=environment, capture_output=True, text=True, timeout=600
-        )
-        if done.returncode:
-            print(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
-        for row in (
-            row for run in Path(options.out).glob(f"*-{name}-*") for row in read_records(run).rows
-        ):
-            found[mode, (row.collective, row.dtype, row.size_bytes, row.in_place)] = (
-                row.time_us_loop
-            )
-    return found
+def clusterlab(options: argparse.Namespace, kind: str, number: int, mode: str) -> dict[Key, float]:
+    """Times (µs, the loop's) of every collective in one mode, by point."""
+    name = f"round{number}-{kind}-{mode}"
+    words = [sys.executable, "-m", "clusterlab", "bench", ",".join(options.collectives)]
+    words += ["-g", str(options.ranks), "-b", options.begin, "-e", options.end]
+    words += ["-f", str(options.factor), "-n", str(options.iterations), "-w", "5", "-c", "0"]
+    words += ["-d", kind, "--backend", "nccl", "--timing", mode, "--json", "--name", name]
+    words += ["-G", str(options.launches)] if mode == "graph" else []
+    words += ["--fabric", options.fabric] if options.fabric else []
+    environment = {**os.environ, "CLUSTERLAB_RUNS": str(options.out)}
+    done = subprocess.run(
+        words, check=False, env=environment, capture_output=True, text=True, timeout=600
+    )
+    if done.returncode:
+        print(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-3000:]}", flush=True)
+    return {
+        (row.collective, row.dtype, row.size_bytes, row.in_place): row.time_us_loop
+        for run in Path(options.out).glob(f"*-{name}-*")
+        for row in read_records(run).rows
+    }
 
 
-def rounds(options: argparse.Namespace) -> Iterator[Compared]:
-    """Every point both have measured, round after round."""
+def rounds(options: argparse.Namespace, keep: Callable[..., object]) -> Iterator[Compared]:
+    """Every point both have measured, round after round. ``keep`` takes nccl-tests' own at once."""
     for number in range(1, options.rounds + 1):
         for kind in options.dtypes:
-            start = time.monotonic()
-            theirs = {
-                way: {
-                    key: value
-                    for name in options.collectives
-                    for key, value in nccl_tests(options, name, kind, graph=way == "graph").items()
-                }
-                for way in ("loop", "graph")
-            }
-            middle = time.monotonic()
-            ours = clusterlab(options, kind, number)
-            print(
-                f"round {number} {kind}: nccl-tests {middle - start:.0f} s, "
-                f"clusterlab {time.monotonic() - middle:.0f} s",
-                flush=True,
-            )
-            for (mode, key), time_us in ours.items():
-                other = theirs[AGAINST[mode]].get(key)
-                if other:
-                    yield Compared(number, mode, *key, time_us, other, time_us / other)
+            for way, modes in WAYS.items():
+                if not set(modes) & set(options.modes):
+                    continue
+                start = time.monotonic()
+                theirs: dict[Key, float] = {}
+                for name in options.collectives:
+                    theirs |= nccl_tests(options, name, kind, graph=way == "graph")
+                for key, time_us in theirs.items():
+                    keep(number, way, *key, time_us)
+                print(f"round {number} {kind} {way}: {time.monotonic() - start:.0f} s", flush=True)
+                for mode in (mode for mode in modes if mode in options.modes):
+                    start = time.monotonic()
+                    for key, time_us in clusterlab(options, kind, number, mode).items():
+                        if theirs.get(key):
+                            ratio = time_us / theirs[key]
+                            yield Compared(number, mode, *key, time_us, theirs[key], ratio)
+                    print(
+                        f"round {number} {kind} {mode}: {time.monotonic() - start:.0f} s",
+                        flush=True,
+                    )
 
 
 def summary(found: list[Compared]) -> Iterator[str]:
@@ -164,7 +163,7 @@ def summary(found: list[Compared]) -> Iterator[str]:
         key = (one.collective, one.dtype, one.size_bytes, one.in_place)
         by_point.setdefault((one.mode, key), []).append(one.ratio)
     ratios = {point: statistics.median(values) for point, values in by_point.items()}
-    for mode in AGAINST:
+    for mode in MODES:
         for low, high, band in BANDS:
             for kind in dict.fromkeys(key[1] for m, key in ratios if m == mode):
                 cells = []
@@ -188,7 +187,7 @@ def main() -> None:
     )
     parser.add_argument("--nccl-tests", required=True, help="build folder of nccl-tests")
     parser.add_argument("--mpiexec", help="run nccl-tests as processes by this")
-    parser.add_argument("--modes", nargs="+", default=list(AGAINST), choices=list(AGAINST))
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("-b", dest="begin", default="8")
@@ -206,10 +205,15 @@ def main() -> None:
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     found: list[Compared] = []
-    with (folder / "ratios.csv").open("w", newline="") as file:
+    with (
+        (folder / "ratios.csv").open("w", newline="") as file,
+        (folder / "nccl_tests.csv").open("w", newline="", buffering=1) as theirs,
+    ):
         writer = csv.writer(file)
         writer.writerow(field.name for field in fields(Compared))
-        for one in rounds(options):
+        kept = csv.writer(theirs, lineterminator="\n")
+        kept.writerow(["round", "way", "collective", "dtype", "size_bytes", "in_place", "time_us"])
+        for one in rounds(options, lambda *values: kept.writerow(values)):
             writer.writerow(astuple(one))
             file.flush()
             found.append(one)
