@@ -39,8 +39,8 @@ predicted too, with a note and a wider interval.
 half: every second size of each collective, type and number of ranks; given several times: rows that meet
 all). The file that -o names is then of the other rows.
 
-Of a run's rows the constants are fitted to direct calls, else graph, else eager ones (--timing); eager calls
-that the host could not issue faster give the least time between eager calls.
+Of a run's rows the constants are fitted to those of a CUDA graph, else direct calls, else eager ones
+(--timing); the others, where the host could not issue them faster, give the least time between such calls.
 
 Exit codes: 0 calibrated, 2 not readable, of several systems or machines, too few rows.
 """

@@ -108,8 +108,8 @@ def _of_system(rows: Sequence[AskedRow], wanted: str | None) -> tuple[str, list[
     return system, [row for row in rows if row.point.system == system]
 
 
-_BEST_FIRST: tuple[Issue, ...] = ("library", "graph", "eager")
-"""What the class's constants were measured with; what hides issuing as well; what may not."""
+_BEST_FIRST: tuple[Issue, ...] = ("graph", "library", "eager")
+"""What hides issuing wholly first: the others are the same work, no faster than calls can be issued."""
 
 
 def _issue_to_fit(rows: Sequence[AskedRow], wanted: str | None) -> tuple[Issue, list[str]]:
@@ -135,15 +135,20 @@ def _issue_to_fit(rows: Sequence[AskedRow], wanted: str | None) -> tuple[Issue, 
 
 
 def _with_launches(calibration: SystemCalibration, rows: Sequence[AskedRow]) -> SystemCalibration:
-    """With the least time between eager calls, where ``rows`` have enough of them."""
-    calls = []
+    """With the least time between calls that are issued otherwise than the fitted ones, where ``rows`` have
+    enough of them.
+    """
+    calls: dict[Issue, list[tuple[float, float]]] = {}
     for row in rows:
-        if row.issue == "eager" and isinstance(row.request, PredictRequest):
-            direct = replace(row.request, issue="library", calibration=calibration)
-            work = score_one(row.point, direct).predicted_us
-            calls += [] if work is None else [(row.point.time_us, work)]
-    launch = fit_launch("eager", calls)
-    return calibration if launch is None else replace(calibration, launches=(launch,))
+        if row.issue not in ("graph", calibration.issue) and isinstance(
+            row.request, PredictRequest
+        ):
+            fitted = replace(row.request, issue=calibration.issue, calibration=calibration)
+            work = score_one(row.point, fitted).predicted_us
+            if work is not None:
+                calls.setdefault(row.issue, []).append((row.point.time_us, work))
+    launches = (fit_launch(issue, calls[issue]) for issue in sorted(calls))
+    return replace(calibration, launches=tuple(one for one in launches if one is not None))
 
 
 def _fit_points(

@@ -19,12 +19,12 @@ from clusterlab.cost.scoring.measured import MAX_FILE_BYTES, Measured, MeasuredP
 from clusterlab.cost.scoring.scored import requests
 from clusterlab.cost.types import Issue, PredictRequest, one_group
 from clusterlab.formats.measured.plausible import named
-from clusterlab.records.documents import FABRIC, PLACEMENT, read_fabric, read_placement
-from clusterlab.records.run_dir import RUN, open_run
+from clusterlab.records.documents import FABRIC, PLACEMENT, read_placement
+from clusterlab.records.run_dir import RUN, RunDir, open_run
 from clusterlab.records.store import RECORDS, latest_rows, read_records
+from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.match import place_like
-from clusterlab.topology.opening import open_fabric
 
 STANDARD_INPUT = "-"
 _LAUNCH_BOUND = 2.0
@@ -151,7 +151,7 @@ def _of_run(path: Path, fabric: Fabric | None) -> tuple[list[AskedRow], list[str
             expected="a run of NCCL or RCCL",
             fix="for gloo on this host: clusterlab self-calibrate" if "gloo" in backends else None,
         )
-    found = fabric or _fabric_of(run.path)
+    found = fabric or _fabric_of(run)
     placed = place_like(found, placement)
     attempts = {a.number: a.context.versions for a in run.info.attempts}
     asked = [
@@ -180,14 +180,14 @@ def _version(row: Row, versions: Mapping[str, str | None]) -> str:
     return row.library_version or versions.get("nccl") or ""
 
 
-def _fabric_of(folder: Path) -> Fabric:
-    reference = read_fabric(folder)
-    if reference is None:
+def _fabric_of(run: RunDir) -> Fabric:
+    found = fabric_of_run(run, unchanged=False)
+    if found is None:
         raise UsageError(
-            f"no {FABRIC}: it was predicted on no fabric", where=str(folder),
+            f"no {FABRIC}, or none whose design can still be read", where=str(run.path),
             expected="the fabric of its hosts", fix="name it with --fabric",
         )  # fmt: skip
-    return open_fabric(reference.design)
+    return found
 
 
 def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> AskedRow:

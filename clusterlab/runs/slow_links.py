@@ -12,12 +12,12 @@ from clusterlab.core.rows import Row
 from clusterlab.cost.flows.crossing import Routing
 from clusterlab.cost.gloo.ways import gloo_ways
 from clusterlab.cost.routing import routing_of
-from clusterlab.records.documents import FabricReference, read_fabric, read_placement
+from clusterlab.records.documents import read_placement
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
+from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.match import place_like
-from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.routing.fluid import Crossing
 from clusterlab.verdict.slow_links import Message, SlowLink, Step, slow_links
 
@@ -36,7 +36,7 @@ def slow_link_findings(run: RunDir) -> tuple[Finding, ...]:
         return ()
     if len(placement.hosts) == 1 and rows[0].backend == "gloo":
         return ()  # cores, not links: what is slow there changes from call to call
-    fabric = _fabric_of(run, read_fabric(run.path))
+    fabric = fabric_of_run(run)
     return tuple(_finding(link, fabric) for link in slow_links(_messages(rows, placement, fabric)))
 
 
@@ -50,19 +50,6 @@ def _telling(rows: Sequence[Row]) -> list[Row]:
     largest = max((row.size_bytes for row in sent), default=0)
     last = {row.ranks: row for row in sent if row.size_bytes == largest}
     return list(last.values())
-
-
-def _fabric_of(run: RunDir, reference: FabricReference | None) -> Fabric | None:
-    """The network that the run was predicted on, when it can still be read and has not changed since."""
-    if reference is None or "host" in reference.overrides:
-        return None
-    typed = run.info.configuration.get("fabric")
-    for name in filter(None, (typed, reference.design, reference.design.removesuffix(".yaml"))):
-        with suppress(ClusterlabError):
-            fabric = open_fabric(str(name))
-            if fabric.digest == reference.sha256:
-                return fabric
-    return None
 
 
 def _messages(rows: Sequence[Row], placement: Placement, fabric: Fabric | None) -> list[Message]:

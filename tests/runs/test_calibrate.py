@@ -223,8 +223,10 @@ def run_of(
     return made.path
 
 
-def test_a_run_directory_is_read_by_its_records(tmp_path: Path) -> None:
-    path = run_of(tmp_path)
+@pytest.mark.parametrize("design", ["hgx-h100", "hgx-h100.yaml"])
+def test_a_run_directory_is_read_by_its_records(design: str, tmp_path: Path) -> None:
+    """Runs refer to a shipped design by its file's name."""
+    path = run_of(tmp_path, fabric=design)
     found = run(path)
     made = found.calibration
     assert made.system == "hgx-h100" and {s.ranks for s in made.seen} == {(8,)}
@@ -241,7 +243,7 @@ def test_a_run_directory_is_read_by_its_records(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"backend": "gloo"}, "measured with gloo; expected a run of NCCL.*self-calibrate"),
-        ({"fabric": None}, r"no fabric\.yaml: .*name it with --fabric"),
+        ({"fabric": None}, r"no fabric\.yaml.*name it with --fabric"),
     ],
 )
 def test_a_run_that_says_nothing_of_nccl_is_refused(
