@@ -12,7 +12,7 @@ from clusterlab.topology.opening import open_fabric
 
 
 def fabric_of_run(run: RunDir, *, unchanged: bool = True) -> Fabric | None:
-    """None where there was none, or none that can be read any more, or, ``unchanged``, where it is another now.
+    """None where there was none, or none that can be read any more, or, ``unchanged``, another one by now.
 
     Raises UsageError for a damaged fabric.yaml.
     """
