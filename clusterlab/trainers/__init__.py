@@ -1,1 +1,1 @@
-"""What a training step takes under each parallelism."""
+"""Trainers: strategies of parallel training as plans, and the torch halves that execute exactly those."""

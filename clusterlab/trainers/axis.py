@@ -1,0 +1,173 @@
+"""A rank's process group along one axis of the mesh, and the collectives on it; the ledger sees each.
+
+Groups of one rank make no calls at all. Tensors must be contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clusterlab.trainers.config import MeshConfig
+from clusterlab.trainers.ledger import Ledger
+from clusterlab.trainers.mesh import AXES, groups_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.distributed import ProcessGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A collective under way. ``wait`` before its result is used."""
+
+    wait: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """``ranks`` in order along the axis; ``index``: this rank's place among them."""
+
+    name: str
+    ranks: tuple[int, ...]
+    index: int
+    group: ProcessGroup | None
+    ledger: Ledger
+
+    @property
+    def size(self) -> int:
+        """How many ranks."""
+        return len(self.ranks)
+
+    def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The sum over the ranks, in place."""
+        self.start_all_reduce(tensor).wait()
+        return tensor
+
+    def start_all_reduce(self, tensor: torch.Tensor) -> Pending:
+        """The sum over the ranks, in place, while something else goes on."""
+        import torch.distributed as dist
+
+        return self._start(
+            "all_reduce", tensor, lambda: dist.all_reduce(tensor, group=self.group, async_op=True)
+        )
+
+    def all_gather(self, part: torch.Tensor) -> torch.Tensor:
+        """Every rank's part, one after the other along dimension 0."""
+        whole = part.new_empty((part.shape[0] * self.size, *part.shape[1:]))
+        self.start_all_gather(whole, part).wait()
+        return whole
+
+    def start_all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> Pending:
+        """As ``all_gather`` into ``whole``, while something else goes on."""
+        import torch.distributed as dist
+
+        if self.size == 1:
+            whole.copy_(part)
+        call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        return self._start(
+            "all_gather", whole, lambda: call(whole, part, group=self.group, async_op=True)
+        )
+
+    def reduce_scatter(self, whole: torch.Tensor) -> torch.Tensor:
+        """This rank's part along dimension 0 of the sum over the ranks."""
+        part = whole.new_empty((whole.shape[0] // self.size, *whole.shape[1:]))
+        self.start_reduce_scatter(part, whole).wait()
+        return part
+
+    def start_reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> Pending:
+        """As ``reduce_scatter`` into ``part``, while something else goes on."""
+        import torch.distributed as dist
+
+        if self.size == 1:
+            part.copy_(whole)
+        call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+        return self._start(
+            "reduce_scatter", whole, lambda: call(part, whole, group=self.group, async_op=True)
+        )
+
+    def all_to_all(
+        self,
+        sent: torch.Tensor,
+        sends: Sequence[int] | None = None,
+        receives: Sequence[int] | None = None,
+    ) -> torch.Tensor:
+        """Rows of ``sent`` to the ranks in order, ``sends`` each (None: equally many), and what comes back.
+
+        The ledger's bytes are those of the larger of both sides of this rank.
+        """
+        import torch.distributed as dist
+
+        if self.size == 1:
+            return sent
+        rows = sent.shape[0] if receives is None else sum(receives)
+        received = sent.new_empty((rows, *sent.shape[1:]))
+        larger = sent if sent.numel() >= received.numel() else received
+        name = "all_to_all" if sends is None else "all_to_all_v"
+        splits: dict[str, Any] = {}
+        if sends is not None and receives is not None:
+            splits = {"output_split_sizes": list(receives), "input_split_sizes": list(sends)}
+        self._start(
+            name,
+            larger,
+            lambda: dist.all_to_all_single(
+                received, sent, group=self.group, async_op=True, **splits
+            ),
+        ).wait()
+        return received
+
+    def broadcast(self, tensor: torch.Tensor, root: int = 0) -> None:
+        """The values of the rank at index ``root``, in place."""
+        import torch.distributed as dist
+
+        self._start(
+            "broadcast",
+            tensor,
+            lambda: dist.broadcast(tensor, self.ranks[root], group=self.group, async_op=True),
+        ).wait()
+
+    def send(self, tensor: torch.Tensor, index: int) -> Pending:
+        """To the rank at ``index``."""
+        import torch.distributed as dist
+
+        return self._start(
+            "send", tensor, lambda: dist.isend(tensor, self.ranks[index], self.group)
+        )
+
+    def receive(self, tensor: torch.Tensor, index: int) -> Pending:
+        """From the rank at ``index``, into ``tensor``."""
+        import torch.distributed as dist
+
+        return self._start(
+            "recv", tensor, lambda: dist.irecv(tensor, self.ranks[index], self.group)
+        )
+
+    def _start(self, op: str, tensor: torch.Tensor, call: Callable[[], Any]) -> Pending:
+        if self.size == 1:
+            return Pending(lambda: None)
+        size_bytes = tensor.numel() * tensor.element_size()
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        entry = self.ledger.begin(op, self.name, self.ranks, size_bytes, dtype)
+        work = call()
+
+        def wait() -> None:
+            work.wait()
+            self.ledger.end(entry)
+
+        return Pending(wait)
+
+
+def open_axes(mesh: MeshConfig, rank: int, ledger: Ledger) -> dict[str, Axis]:
+    """An Axis for each of AXES. Collective: every rank of the world makes all groups in the same order."""
+    import torch.distributed as dist
+
+    made: dict[tuple[int, ...], Any] = {}
+    axes = {}
+    for name in AXES:
+        for ranks in groups_of(name, mesh):
+            if len(ranks) > 1 and ranks not in made:
+                made[ranks] = dist.new_group(list(ranks))
+            if rank in ranks:
+                axes[name] = Axis(name, ranks, ranks.index(rank), made.get(ranks), ledger)
+    return axes

@@ -1,0 +1,47 @@
+"""A rank's trainer from a setup: its slice of the weights, the ways of its mesh, its update, its step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from clusterlab.trainers.axis import Axis
+from clusterlab.trainers.config import Setup
+from clusterlab.trainers.ledger import Ledger
+from clusterlab.trainers.mesh import place_of
+from clusterlab.trainers.model import Transformer, Ways, named
+from clusterlab.trainers.step import LocalUpdate, OnRank, PlainTrainer, Trainer, Update
+from clusterlab.trainers.weights import first_value, part_of, weights_of
+
+
+def build(
+    setup: Setup, rank: int, axes: Mapping[str, Axis], ledger: Ledger, device: torch.device
+) -> Trainer:
+    """The trainer of ``rank``; ``axes`` from ``open_axes``. All ranks build alike."""
+    own = OnRank(setup, place_of(rank, setup.mesh), axes, ledger, device)
+    layers = range(setup.model.layers)
+    model = Transformer(setup.model, own_values(own), layers, ways_of(own))
+    return PlainTrainer(own, model, update_of(own, model))
+
+
+def own_values(own: OnRank) -> dict[str, torch.Tensor]:
+    """First values of every parameter, this rank's part of those that are cut."""
+    setup, place, device = own.setup, own.place, own.device
+    dtype: torch.dtype = getattr(torch, setup.train.dtype)
+    return {
+        weight.name: part_of(
+            weight, first_value(weight, index, setup.train.seed), setup.mesh, place
+        ).to(device, dtype)
+        for index, weight in enumerate(weights_of(setup.model, setup.mesh))
+    }
+
+
+def ways_of(_own: OnRank) -> Ways:
+    """Tensor, sequence and expert parallelism."""
+    return Ways()
+
+
+def update_of(_own: OnRank, model: Transformer) -> Update:
+    """Data parallelism."""
+    return LocalUpdate(named(model))

@@ -1,0 +1,172 @@
+"""The ledger: every collective a step makes, with its bytes and when it ran.
+
+Bytes follow nccl-tests' convention (the whole buffer for all_gather, reduce_scatter and all_to_all), so that
+rates compare with the sweeps'. Times are the host's monotonic clock on CPUs and CUDA events on GPUs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One collective of one step as one rank made it. ``start_us``, ``end_us``: from the step's begin."""
+
+    step: int
+    op: str
+    axis: str
+    ranks: tuple[int, ...]
+    size_bytes: int
+    dtype: str
+    phase: str
+    micro_batch: int | None
+    start_us: float
+    end_us: float
+
+
+class Mark(Protocol):
+    """An instant that may still lie ahead."""
+
+    def us_since(self, origin: Mark) -> float:
+        """µs since ``origin``, waiting for both where needed."""
+        ...
+
+
+class HostMark:
+    """The host's clock, now."""
+
+    def __init__(self) -> None:
+        self.ns = time.perf_counter_ns()
+
+    def us_since(self, origin: Mark) -> float:
+        """As in Mark."""
+        assert isinstance(origin, HostMark)
+        return (self.ns - origin.ns) / 1e3
+
+
+class DeviceMark:
+    """When the current stream of the GPU gets here."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        self.event.record()
+
+    def us_since(self, origin: Mark) -> float:
+        """As in Mark; waits for the event."""
+        assert isinstance(origin, DeviceMark)
+        self.event.synchronize()
+        return float(origin.event.elapsed_time(self.event)) * 1e3
+
+
+@dataclass(slots=True)
+class _Open:
+    op: str
+    axis: str
+    ranks: tuple[int, ...]
+    size_bytes: int
+    dtype: str
+    phase: str
+    micro_batch: int | None
+    start: Mark
+    end: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Work between two instants of a step, in µs from its begin: ``forward``, ``backward``, ``data`` …"""
+
+    step: int
+    name: str
+    micro_batch: int | None
+    start_us: float
+    end_us: float
+
+
+class Ledger:
+    """One rank's. ``phase`` and ``micro_batch`` of what is recorded are set by ``during``."""
+
+    def __init__(self, *, on_gpu: bool = False) -> None:
+        self._mark = DeviceMark if on_gpu else HostMark
+        self._phase = "start"
+        self._micro_batch: int | None = None
+        self._step = -1
+        self._origin: Mark | None = None
+        self._open: list[_Open] = []
+        self._spans: list[tuple[str, int | None, Mark, Mark]] = []
+        self.entries: list[Entry] = []
+        self.spans: list[Span] = []
+
+    def mark(self) -> Mark:
+        """This instant, on the clock that collectives are timed by."""
+        return self._mark()
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """All that is recorded inside is of step ``number``; read when it ends. A span ``step`` covers it."""
+        self._step, self._origin = number, self.mark()
+        self._open.clear()
+        self._spans.clear()
+        try:
+            yield
+        finally:
+            end = self.mark()
+            self._settle(end)
+
+    @contextmanager
+    def during(self, phase: str, micro_batch: int | None = None) -> Iterator[None]:
+        """A phase of the step, also kept as a span."""
+        before = self._phase, self._micro_batch
+        self._phase, self._micro_batch = phase, micro_batch
+        start = self.mark()
+        try:
+            yield
+        finally:
+            self._spans.append((phase, micro_batch, start, self.mark()))
+            self._phase, self._micro_batch = before
+
+    def begin(self, op: str, axis: str, ranks: Sequence[int], size_bytes: int, dtype: str) -> _Open:
+        """A collective begins now."""
+        entry = _Open(
+            op, axis, tuple(ranks), size_bytes, dtype, self._phase, self._micro_batch, self.mark()
+        )
+        self._open.append(entry)
+        return entry
+
+    def end(self, entry: _Open) -> None:
+        """It is done, or on a GPU will be when the stream gets here."""
+        entry.end = self.mark()
+
+    def _settle(self, end: Mark) -> None:
+        origin = self._origin
+        assert origin is not None, "inside a step"
+        for one in self._open:
+            last = one.end if one.end is not None else end
+            self.entries.append(
+                Entry(
+                    step=self._step,
+                    op=one.op,
+                    axis=one.axis,
+                    ranks=one.ranks,
+                    size_bytes=one.size_bytes,
+                    dtype=one.dtype,
+                    phase=one.phase,
+                    micro_batch=one.micro_batch,
+                    start_us=one.start.us_since(origin),
+                    end_us=last.us_since(origin),
+                )
+            )
+        for name, micro_batch, start, stop in self._spans:
+            self.spans.append(
+                Span(self._step, name, micro_batch, start.us_since(origin), stop.us_since(origin))
+            )
+        self.spans.append(Span(self._step, "step", None, 0.0, end.us_since(origin)))

@@ -1,0 +1,58 @@
+"""Where each rank sits: its place along every axis, and the ranks it shares each axis with. Pure.
+
+Neighbouring ranks are of one tensor parallel group, then come data parallel ones, then stages:
+rank = (pp · DP + dp) · TP + tp. Expert parallel groups are neighbours along dp. This is Megatron-LM's order
+(megatron/core/parallel_state.py, "tp-cp-ep-dp-pp"): what talks most is nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterlab.trainers.config import MeshConfig
+
+AXES = ("dp", "tp", "pp", "ep", "edp")
+"""``edp``: ranks that hold copies of the same experts, the data parallel group of those."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A rank's index along each axis."""
+
+    dp: int
+    tp: int
+    pp: int
+    ep: int
+    edp: int
+
+
+def place_of(rank: int, mesh: MeshConfig) -> Place:
+    """Where ``rank`` sits."""
+    tp = rank % mesh.tp
+    dp = rank // mesh.tp % mesh.dp
+    return Place(dp, tp, rank // (mesh.tp * mesh.dp), dp % mesh.ep, dp // mesh.ep)
+
+
+def rank_of(dp: int, tp: int, pp: int, mesh: MeshConfig) -> int:
+    """The rank that sits there."""
+    return (pp * mesh.dp + dp) * mesh.tp + tp
+
+
+def groups_of(axis: str, mesh: MeshConfig) -> list[tuple[int, ...]]:
+    """All groups along ``axis``, each in order along it; together they are every rank once."""
+    varies = {"dp": ("dp",), "tp": ("tp",), "pp": ("pp",), "ep": ("ep",), "edp": ("edp",)}[axis]
+    found: dict[tuple[int, ...], list[int]] = {}
+    for rank in range(mesh.world_size):
+        place = place_of(rank, mesh)
+        if axis in ("ep", "edp"):
+            at = {"tp": place.tp, "pp": place.pp, "ep": place.ep, "edp": place.edp}
+        else:
+            at = {"tp": place.tp, "pp": place.pp, "dp": place.dp}
+        key = tuple(value for name, value in at.items() if name not in varies)
+        found.setdefault(key, []).append(rank)
+    return [tuple(ranks) for ranks in found.values()]
+
+
+def group_of(rank: int, axis: str, mesh: MeshConfig) -> tuple[int, ...]:
+    """The ranks that ``rank`` shares ``axis`` with, itself among them, in order along it."""
+    return next(ranks for ranks in groups_of(axis, mesh) if rank in ranks)

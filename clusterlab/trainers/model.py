@@ -1,0 +1,202 @@
+"""One tiny decoder-only transformer, whole or a rank's part of it.
+
+What parallelism changes is in ``Ways``, called at the places where it must: around attention and MLP, around
+the heads, after the embedding and before the head. With the plain ``Ways`` it is the reference model.
+Shapes: x_BSH; with positions split among ranks S is a rank's own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from clusterlab.trainers.config import ModelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Ways:
+    """Where parallelism acts. Each takes and returns a tensor; here every one returns what it got."""
+
+    def split(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        """After the embedding: this rank's positions."""
+        return x_BSH
+
+    def join(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        """Before the head: all positions."""
+        return x_BSH
+
+    def enter(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        """Before weights that are cut by columns."""
+        return x_BSH
+
+    def leave(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        """After weights that are cut by rows."""
+        return x_BSH
+
+    def to_heads(self, x_BSAD: torch.Tensor) -> torch.Tensor:
+        """Before attention: all positions of some heads."""
+        return x_BSAD
+
+    def from_heads(self, x_BSAD: torch.Tensor) -> torch.Tensor:
+        """After attention: the positions and heads as before."""
+        return x_BSAD
+
+    def experts(self, x_TH: torch.Tensor, block: Block) -> torch.Tensor:
+        """The mixture of experts of ``block``; only where the model has experts."""
+        from clusterlab.trainers.moe import mixture
+
+        return mixture(x_TH, block)
+
+    def finish(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        """After the step's last backward: sum gradients that ranks of this axis have only in part."""
+
+
+class Norm(nn.Module):
+    """Layer norm over H."""
+
+    def __init__(self, values: Mapping[str, torch.Tensor], name: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(values[f"{name}.weight"])
+        self.bias = nn.Parameter(values[f"{name}.bias"])
+
+    def forward(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x_BSH, self.weight.shape, self.weight, self.bias)
+
+
+class Linear(nn.Module):
+    """y = x Wᵀ + b; of qkv the three are stacked along dimension 0 of W."""
+
+    def __init__(self, values: Mapping[str, torch.Tensor], name: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(values[f"{name}.weight"])
+        bias = values.get(f"{name}.bias")
+        self.bias = nn.Parameter(bias) if bias is not None else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Experts(nn.Module):
+    """This rank's experts: up (e, F, H) and down (e, H, F)."""
+
+    def __init__(self, values: Mapping[str, torch.Tensor], name: str) -> None:
+        super().__init__()
+        self.up = nn.Parameter(values[f"{name}.up"])
+        self.down = nn.Parameter(values[f"{name}.down"])
+
+    def one(self, x_TH: torch.Tensor, expert: int) -> torch.Tensor:
+        """Tokens through the expert that is number ``expert`` on this rank."""
+        return F.gelu(x_TH @ self.up[expert].T) @ self.down[expert].T
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)) or the experts'."""
+
+    def __init__(
+        self, model: ModelConfig, values: Mapping[str, torch.Tensor], layer: int, ways: Ways
+    ) -> None:
+        super().__init__()
+        self.model, self.ways = model, ways
+        name = f"blocks.{layer}"
+        self.norm1 = Norm(values, f"{name}.norm1")
+        self.qkv = Linear(values, f"{name}.qkv")
+        self.out = Linear(values, f"{name}.out")
+        self.norm2 = Norm(values, f"{name}.norm2")
+        if model.experts:
+            self.router = Linear(values, f"{name}.router")
+            self.expert_weights = Experts(values, f"{name}.experts")
+        else:
+            self.up = Linear(values, f"{name}.up")
+            self.down = Linear(values, f"{name}.down")
+
+    def forward(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        x_BSH = x_BSH + self.attention(self.norm1(x_BSH))
+        return x_BSH + self.feed_forward(self.norm2(x_BSH))
+
+    def attention(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        ways, D = self.ways, self.model.head_width
+        x_BSH = ways.enter(x_BSH)
+        B, S, _ = x_BSH.shape
+        weight, bias = self.qkv.weight, self.qkv.bias
+        assert bias is not None, "qkv has a bias"
+        qkv = [F.linear(x_BSH, weight[i], bias[i]).view(B, S, -1, D) for i in range(3)]
+        q, k, v = (ways.to_heads(t).transpose(1, 2) for t in qkv)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        mixed = ways.from_heads(mixed.contiguous())
+        return _rows(self.out, mixed.reshape(B, S, -1), ways)
+
+    def feed_forward(self, x_BSH: torch.Tensor) -> torch.Tensor:
+        if self.model.experts:
+            shape = x_BSH.shape
+            return self.ways.experts(x_BSH.reshape(-1, shape[-1]), self).view(shape)
+        h_BSF = F.gelu(self.up(self.ways.enter(x_BSH)))
+        return _rows(self.down, h_BSF, self.ways)
+
+
+def _rows(linear: Linear, x: torch.Tensor, ways: Ways) -> torch.Tensor:
+    """``linear`` with weights cut by rows: the bias is added once, after the parts are summed."""
+    y = ways.leave(F.linear(x, linear.weight))
+    assert linear.bias is not None, "rows have a bias"
+    return y + linear.bias
+
+
+class Embedding(nn.Module):
+    """Token and position, summed."""
+
+    def __init__(self, values: Mapping[str, torch.Tensor], ways: Ways) -> None:
+        super().__init__()
+        self.ways = ways
+        self.token = nn.Parameter(values["embed.token"])
+        self.position = nn.Parameter(values["embed.position"])
+
+    def forward(self, tokens_BS: torch.Tensor) -> torch.Tensor:
+        return self.ways.split(F.embedding(tokens_BS, self.token) + self.position)
+
+
+class Transformer(nn.Module):
+    """``layers`` of the model; with the first of them comes the embedding, with the last the head."""
+
+    def __init__(
+        self,
+        model: ModelConfig,
+        values: Mapping[str, torch.Tensor],
+        layers: Sequence[int],
+        ways: Ways,
+    ) -> None:
+        super().__init__()
+        self.ways = ways
+        self.embed = Embedding(values, ways) if 0 in layers else None
+        self.blocks = nn.ModuleDict({str(i): Block(model, values, i, ways) for i in layers})
+        last = model.layers - 1 in layers
+        self.norm = Norm(values, "norm") if last else None
+        self.head = Linear(values, "head") if last else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Tokens_BS or the stage before's x_BSH; logits_BSV or x_BSH."""
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks.values():
+            x = block(x)
+        if self.norm is not None and self.head is not None:
+            x = self.head(self.ways.join(self.norm(x)))
+        return x
+
+
+def loss_of(logits_BSV: torch.Tensor, targets_BS: torch.Tensor, tokens: int) -> torch.Tensor:
+    """The cross entropy of these tokens over all ``tokens`` of the step: its parts add up to its mean."""
+    flat = logits_BSV.reshape(-1, logits_BSV.shape[-1])
+    return F.cross_entropy(flat, targets_BS.reshape(-1), reduction="sum") / tokens
+
+
+def named(model: Transformer) -> dict[str, nn.Parameter]:
+    """The parameters by the names of ``weights_of``."""
+    renamed = {}
+    for name, parameter in model.named_parameters():
+        renamed[name.replace("expert_weights", "experts")] = parameter
+    return renamed

@@ -1,0 +1,133 @@
+"""One training step without a pipeline: micro-batches forward and backward, gradients summed, an update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from clusterlab.trainers.axis import Axis
+from clusterlab.trainers.config import Setup
+from clusterlab.trainers.data import batch_of
+from clusterlab.trainers.ledger import Ledger
+from clusterlab.trainers.mesh import Place
+from clusterlab.trainers.model import Transformer, loss_of, named
+
+
+class Trainer(Protocol):
+    """A rank's part of a training run, whatever the strategy."""
+
+    @property
+    def parameters(self) -> Mapping[str, nn.Parameter]:
+        """This rank's, by name."""
+        ...
+
+    def step(self, number: int) -> float:
+        """Train step ``number``; the whole batch's loss, the same on all ranks."""
+        ...
+
+
+class Update(Protocol):
+    """Gradients of several data parallel ranks become one, and then an update of the parameters."""
+
+    def begin(self) -> None:
+        """Before a step's first forward: no gradients."""
+        ...
+
+    def last_backward(self) -> None:
+        """The next backward is the step's last on this rank: gradients may be sent as they are ready."""
+        ...
+
+    def reduce(self) -> None:
+        """After it: return when the gradients are summed over the ranks (or a rank's share of them is)."""
+        ...
+
+    def apply(self, lr: float) -> None:
+        """Plain SGD."""
+        ...
+
+
+class LocalUpdate:
+    """Without other ranks."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._parameters = parameters
+
+    def begin(self) -> None:
+        """As in Update."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def last_backward(self) -> None:
+        """Nobody waits for them."""
+
+    def reduce(self) -> None:
+        """There is nothing to add."""
+
+    def apply(self, lr: float) -> None:
+        """As in Update."""
+        with torch.no_grad():
+            for parameter in self._parameters.values():
+                if parameter.grad is not None:
+                    parameter.sub_(lr * parameter.grad)
+
+
+@dataclass(frozen=True, slots=True)
+class OnRank:
+    """What a rank has before it builds anything."""
+
+    setup: Setup
+    place: Place
+    axes: Mapping[str, Axis]
+    ledger: Ledger
+    device: torch.device
+
+
+class PlainTrainer:
+    """All layers on this rank."""
+
+    def __init__(self, rank: OnRank, model: Transformer, update: Update) -> None:
+        self._rank, self._model, self._update = rank, model, update
+        self.parameters = named(model)
+
+    def step(self, number: int) -> float:
+        """As in Trainer."""
+        setup, ledger, update = self._rank.setup, self._rank.ledger, self._update
+        micro_batches = setup.train.micro_batches
+        total = torch.zeros((), dtype=torch.float64, device=self._rank.device)
+        with ledger.step(number):
+            update.begin()
+            for m in range(micro_batches):
+                with ledger.during("data", m):
+                    inputs, targets = self._data(number, m)
+                with ledger.during("forward", m):
+                    tokens = setup.train.batch * setup.model.sequence
+                    loss = loss_of(self._model(inputs), targets, tokens)
+                if m == micro_batches - 1:
+                    update.last_backward()
+                with ledger.during("backward", m):
+                    torch.autograd.backward(loss)
+                total += loss.detach().double()
+            with ledger.during("reduce"):
+                self._model.ways.finish(self.parameters)
+                update.reduce()
+            with ledger.during("optimizer"):
+                update.apply(setup.train.lr)
+            with ledger.during("loss"):
+                self._rank.axes["dp"].all_reduce(total)
+        return total.item()
+
+    def _data(self, step: int, micro_batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        rank = self._rank
+        samples = samples_of(rank.setup, rank.place, micro_batch)
+        inputs, targets = batch_of(rank.setup.model, samples, step=step, seed=rank.setup.train.seed)
+        return inputs.to(rank.device), targets.to(rank.device)
+
+
+def samples_of(setup: Setup, place: Place, micro_batch: int) -> range:
+    """Which of a step's sequences are those of a rank's micro-batch."""
+    first = (place.dp * setup.train.micro_batches + micro_batch) * setup.rows
+    return range(first, first + setup.rows)
