@@ -41,14 +41,14 @@ def test_what_the_split_needs_is_added_to_what_the_user_wants(
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [
-        ("/x/nccl.%h.%p", f"/x/nccl.{HOST}.{os.getpid()}"),
+        ("/x/nccl.%h.%p", "/x/nccl.HOST.PID"),
         ("100%%", "100%"),
         ("%q%", "%q%"),
         ("plain", "plain"),
     ],
 )
 def test_file_names_are_expanded_as_nccl_does(pattern: str, path: str) -> None:
-    assert expand(pattern) == path
+    assert expand(pattern) == path.replace("HOST", HOST).replace("PID", str(os.getpid()))
 
 
 def test_a_log_nobody_asked_for_stays_off_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
