@@ -35,10 +35,15 @@ class RankExit:
         """It ended by a signal or with a code other than 0."""
         return self.exit_code != 0
 
+    @property
+    def ended_by(self) -> int | None:
+        """The signal that ended it, also when it heeded SIGTERM and left with 143 by itself."""
+        return signal.SIGTERM if self.exit_code == 128 + signal.SIGTERM else self.signal
+
     def __str__(self) -> str:
         who = f"rank {self.rank} (pid {self.pid})"
-        if self.signal is not None:
-            return f"{who} was ended by signal {self.signal} ({signal_name(self.signal)})"
+        if self.ended_by is not None:
+            return f"{who} was ended by signal {self.ended_by} ({signal_name(self.ended_by)})"
         if self.error is not None:
             return f"{who} failed: {self.error}"
         late = " (a deadline passed)" if self.exit_code == ExitCode.DEADLINE else ""
@@ -97,7 +102,9 @@ def judge(exits: Sequence[RankExit], *, interrupted_by: int | None) -> LocalOutc
     if culprit is None:
         return LocalOutcome(ranks, ExitCode.OK, None, None)
     others = "; the other ranks were stopped" if any(e.stopped for e in exits) else ""
-    code = culprit.exit_code if culprit.exit_code is not None else ExitCode.DEADLINE
+    code = ExitCode.DEADLINE
+    if culprit.exit_code is not None and culprit.ended_by is None:
+        code = culprit.exit_code
     return LocalOutcome(ranks, code, culprit, f"{culprit}{others}")
 
 
@@ -108,7 +115,7 @@ def _culprit(exits: Sequence[RankExit]) -> RankExit | None:
     it, whatever the order in which they were seen. Then the earliest error; then the first to end.
     """
     failed = [e for e in exits if e.failed and not e.stopped] or [e for e in exits if e.failed]
-    by_signal = [e for e in failed if e.signal is not None and not e.stopped]
+    by_signal = [e for e in failed if e.ended_by is not None and not e.stopped]
     if by_signal:
         return by_signal[0]
     said = [e for e in failed if e.error_time_ns is not None]

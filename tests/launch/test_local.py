@@ -302,6 +302,19 @@ def test_a_rank_ended_by_a_signal_is_to_blame_before_those_that_lost_it():
     assert outcome.exit_code == ExitCode.DEADLINE
 
 
+@pytest.mark.parametrize("heeded", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_a_rank_that_somebody_ended_is_to_blame_not_those_that_lost_it(number, heeded):
+    by = {"exit_code": None, "signal": number}
+    if heeded and number == signal.SIGTERM:
+        by = {"exit_code": 128 + number}  # it unwinds its stack and leaves by itself
+    lost = _exit(0, exit_code=4, error="connection closed", error_time_ns=10)
+    outcome = judge([lost, _exit(2, **by)], interrupted_by=None)
+    assert outcome.culprit.rank == 2
+    assert outcome.exit_code == ExitCode.DEADLINE
+    assert f"rank 2 (pid 102) was ended by signal {number:d}" in outcome.message
+
+
 def test_the_earliest_error_is_to_blame_whatever_the_order_of_the_ends():
     late = _exit(0, exit_code=1, error="lost", error_time_ns=20)
     early = _exit(1, exit_code=2, error="bad", error_time_ns=10)
