@@ -75,7 +75,7 @@ def _done(entry: Entry) -> bool:
 
 
 def _named(entry: Entry) -> str:
-    """``all_reduce #42``; a send has a count of its own."""
+    """``all_reduce #42 of 1024 elements``; a send has a count of its own."""
     name = str(entry.get("profiling_name", "?")).rpartition(":")[2]
     number = entry.get("p2p_seq_id" if entry.get("is_p2p") else "collective_seq_id", "?")
     return f"{name} #{number}{_shape(entry.get('input_sizes'))}"
@@ -84,4 +84,4 @@ def _named(entry: Entry) -> str:
 def _shape(sizes: object) -> str:
     if not (isinstance(sizes, Sequence) and sizes and isinstance(sizes[0], Sequence)):
         return ""
-    return f" of {'x'.join(str(n) for n in sizes[0])}" if sizes[0] else ""
+    return f" of {'x'.join(str(n) for n in sizes[0])} elements" if sizes[0] else ""

@@ -114,16 +114,17 @@ def entry(number: int, state: str = "completed", **more: object) -> dict[str, ob
 @pytest.mark.parametrize(
     ("entries", "summary"),
     [
-        ([entry(1), entry(2)], "last completed all_reduce #2 of 1024, nothing pending"),
+        ([entry(1), entry(2)], "last completed all_reduce #2 of 1024 elements, nothing pending"),
         (
             [entry(1), entry(2, "started"), entry(3, "scheduled")],
-            "last completed all_reduce #1 of 1024, pending all_reduce #2 of 1024 (started) and 1 after it",
+            "last completed all_reduce #1 of 1024 elements, pending all_reduce #2 of 1024 elements "
+            "(started) and 1 after it",
         ),
-        ([entry(1, "scheduled", retired=True)], "last completed all_reduce #1 of 1024, nothing pending"),
-        ([entry(5, "scheduled")], "last completed nothing, pending all_reduce #5 of 1024"),
+        ([entry(1, "scheduled", retired=True)], "last completed all_reduce #1 of 1024 elements, nothing pending"),
+        ([entry(5, "scheduled")], "last completed nothing, pending all_reduce #5 of 1024 elements"),
         (
             [entry(1, profiling_name="nccl:send 0->1", is_p2p=True, p2p_seq_id=9)],
-            "last completed send 0->1 #9 of 1024, nothing pending",
+            "last completed send 0->1 #9 of 1024 elements, nothing pending",
         ),
         ([{}], "last completed nothing, pending ? #?"),
     ],
