@@ -15,7 +15,8 @@ from clusterlab.core.errors import UsageError
 class ModelConfig:
     """A decoder-only transformer. ``experts`` 0: a dense MLP in every block, else a mixture of that many.
 
-    ``capacity`` is how many times its even share of tokens an expert takes before it drops some; None: all.
+    ``capacity`` is how many times its even share an expert takes of each sequence before it drops some; None:
+    all.
     """
 
     layers: int = 4
@@ -40,6 +41,7 @@ class MeshConfig:
 
     ``sequence`` says how positions are split among the ``tp`` ranks outside of attention and MLP: None, not;
     ``tp``, beside tensor parallelism; ``ulysses``, instead of it, with all-to-alls around attention.
+    ``per_node`` ranks are a node: tokens go to experts across nodes first, then inside; None: directly.
     """
 
     dp: int = 1
@@ -47,6 +49,7 @@ class MeshConfig:
     pp: int = 1
     ep: int = 1
     sequence: str | None = None
+    per_node: int | None = None
 
     @property
     def world_size(self) -> int:
@@ -60,6 +63,11 @@ DATA_PARALLEL = ("ddp", "zero1", "zero2", "fsdp")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero_bubble")
 """Orders in which a pipeline's stages run forwards and backwards."""
 
+ROUTINGS = (
+    "learned", "balanced", "hot_expert", "hot_rank", "ragged", "zero_load", "rotating", "bursty",
+)  # fmt: skip
+"""Who chooses a token's experts: the router, or a workload of plans/workloads.py."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
@@ -67,6 +75,7 @@ class TrainConfig:
     data parallel rank. ``library``: by torch's own parallel parts where it has them, else explicitly.
 
     ``chunks`` are the stages of a rank in an interleaved pipeline. ``bucket_bytes`` of gradients go together.
+    ``routing`` other than learned forces choices of experts; their weights stay the router's.
     """
 
     batch: int = 8
@@ -81,6 +90,7 @@ class TrainConfig:
     bucket_bytes: int = 1 << 20
     overlap: bool = True
     library: bool = False
+    routing: str = "learned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,21 @@ def check(setup: Setup) -> Setup:
         _divides("tp", mesh.tp, "ffn", model.ffn)
     if mesh.sequence is not None:
         _divides("tp", mesh.tp, "sequence", model.sequence)
+    _check_experts(setup)
+    if mesh.pp > 1 and train.micro_batches < mesh.pp:
+        raise UsageError(
+            f"{train.micro_batches} micro-batches for {mesh.pp} stages", where="micro_batches",
+            expected="one or more for each stage", fix=f"--micro-batches {mesh.pp}",
+        )  # fmt: skip
+    return setup
+
+
+def _check_experts(setup: Setup) -> None:
+    model, mesh, train = setup.model, setup.mesh, setup.train
     _divides("ep", mesh.ep, "dp", mesh.dp)
+    _known("routing", train.routing, ROUTINGS)
+    if mesh.per_node is not None:
+        _even_nodes(mesh.per_node, mesh.ep, mesh.tp)
     if mesh.ep > 1 and not model.experts:
         raise UsageError("ep without experts", where="experts", expected=f"{mesh.ep} or a multiple")
     if model.experts:
@@ -132,12 +156,31 @@ def check(setup: Setup) -> Setup:
         _divides("ep", mesh.ep, "experts", model.experts)
         if model.top_k > model.experts:
             raise UsageError(f"{model.top_k}", where="top_k", expected=f"at most {model.experts}")
-    if mesh.pp > 1 and train.micro_batches < mesh.pp:
+    if train.routing != "learned":
+        if not model.experts:
+            raise UsageError(
+                f"{train.routing} without experts", where="routing", expected="learned"
+            )
+        from clusterlab.trainers.plans.workloads import choices
+
+        choices(setup, 0, 0)
+
+
+def _even_nodes(per_node: int, ep: int, tp: int) -> None:
+    """Raise UsageError unless the ``ep`` ranks that share experts, ``tp`` apart, fill nodes evenly."""
+    span = ep * tp
+
+    def even(size: int) -> bool:
+        return size % span == 0 or (span % size == 0 and (size % tp == 0 or tp % size == 0))
+
+    if not even(per_node):
+        valid = [size for size in range(1, span + 1) if even(size)]
+        near = min(valid, key=lambda size: abs(size - per_node))
         raise UsageError(
-            f"{train.micro_batches} micro-batches for {mesh.pp} stages", where="micro_batches",
-            expected="one or more for each stage", fix=f"--micro-batches {mesh.pp}",
+            f"{per_node} ranks of a node share out ep {ep} × tp {tp} unevenly", where="per_node",
+            expected=f"one of {', '.join(map(str, valid))}, or a multiple of {span}",
+            fix=f"per_node {near}",
         )  # fmt: skip
-    return setup
 
 
 def _counts(setup: Setup) -> dict[str, int]:
@@ -148,6 +191,7 @@ def _counts(setup: Setup) -> dict[str, int]:
         **{n: getattr(mesh, n) for n in ("dp", "tp", "pp", "ep")},
         **{n: getattr(train, n) for n in ("batch", "micro_batches", "steps", "chunks")},
         "bucket_bytes": train.bucket_bytes,
+        **({} if mesh.per_node is None else {"per_node": mesh.per_node}),
     }
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from clusterlab.trainers.config import MeshConfig
 
-AXES = ("dp", "tp", "pp", "ep", "edp")
-"""``edp``: ranks that hold copies of the same experts, the data parallel group of those."""
+AXES = ("dp", "tp", "pp", "ep", "edp", "ep_rail", "ep_node")
+"""``edp``: ranks that hold copies of the same experts, the data parallel group of those. With ``per_node``,
+``ep_node``: the ranks of ``ep`` on one node; ``ep_rail``: those with the same place on theirs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ def rank_of(dp: int, tp: int, pp: int, mesh: MeshConfig) -> int:
 
 def groups_of(axis: str, mesh: MeshConfig) -> list[tuple[int, ...]]:
     """All groups along ``axis``, each in order along it; together they are every rank once."""
+    if axis in ("ep_rail", "ep_node"):
+        return [part for whole in groups_of("ep", mesh) for part in _by_node(whole, mesh)[axis]]
     varies = {"dp": ("dp",), "tp": ("tp",), "pp": ("pp",), "ep": ("ep",), "edp": ("edp",)}[axis]
     found: dict[tuple[int, ...], list[int]] = {}
     for rank in range(mesh.world_size):
@@ -56,3 +60,15 @@ def groups_of(axis: str, mesh: MeshConfig) -> list[tuple[int, ...]]:
 def group_of(rank: int, axis: str, mesh: MeshConfig) -> tuple[int, ...]:
     """The ranks that ``rank`` shares ``axis`` with, itself among them, in order along it."""
     return next(ranks for ranks in groups_of(axis, mesh) if rank in ranks)
+
+
+def _by_node(whole: tuple[int, ...], mesh: MeshConfig) -> dict[str, list[tuple[int, ...]]]:
+    """An ``ep`` group cut by nodes, and across them; into single ranks where nodes are not told apart."""
+    if mesh.per_node is None:
+        alone = [(rank,) for rank in whole]
+        return {"ep_rail": alone, "ep_node": alone}
+    nodes: dict[int, list[int]] = {}
+    for rank in whole:
+        nodes.setdefault(rank // mesh.per_node, []).append(rank)
+    rails = list(zip(*nodes.values(), strict=True))
+    return {"ep_node": [tuple(ranks) for ranks in nodes.values()], "ep_rail": rails}
