@@ -37,9 +37,18 @@ def own_values(own: OnRank) -> dict[str, torch.Tensor]:
     }
 
 
-def ways_of(_own: OnRank) -> Ways:
+def ways_of(own: OnRank) -> Ways:
     """Tensor, sequence and expert parallelism."""
-    return Ways()
+    from clusterlab.trainers.strategies.sp import SequenceWays
+    from clusterlab.trainers.strategies.tp import TensorWays
+    from clusterlab.trainers.strategies.ulysses import UlyssesWays
+
+    axis, sequence = own.axes["tp"], own.setup.mesh.sequence
+    if axis.size == 1:
+        return Ways()
+    if sequence is None:
+        return TensorWays(axis)
+    return (SequenceWays if sequence == "tp" else UlyssesWays)(own.setup, axis)
 
 
 def update_of(_own: OnRank, model: Transformer) -> Update:
