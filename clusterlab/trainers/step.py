@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,12 +17,26 @@ from clusterlab.trainers.mesh import Place
 from clusterlab.trainers.model import Transformer, loss_of, named
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """By name, a rank's parameters and the last step's gradients: its tensor, expert and pipeline parallel
+    part, whole over the data parallel ranks.
+    """
+
+    parameters: dict[str, torch.Tensor]
+    gradients: dict[str, torch.Tensor]
+
+
 class Trainer(Protocol):
     """A rank's part of a training run, whatever the strategy."""
 
     @property
     def parameters(self) -> Mapping[str, nn.Parameter]:
-        """This rank's, by name."""
+        """This rank's, by name; between steps some strategies hold them elsewhere, see ``held``."""
+        ...
+
+    def held(self) -> Held:
+        """Copies, between steps. All data parallel ranks call it together."""
         ...
 
     def step(self, number: int) -> float:
@@ -38,7 +52,10 @@ class Update(Protocol):
         ...
 
     def last_backward(self) -> None:
-        """The next backward is the step's last on this rank: gradients may be sent as they are ready."""
+        """The next backward is the step's last on this rank: gradients may be sent as they are ready.
+
+        Where a backward follows its forward at once, said before that forward.
+        """
         ...
 
     def reduce(self) -> None:
@@ -47,6 +64,10 @@ class Update(Protocol):
 
     def apply(self, lr: float) -> None:
         """Plain SGD."""
+        ...
+
+    def held(self) -> Held:
+        """As in Trainer."""
         ...
 
 
@@ -69,10 +90,30 @@ class LocalUpdate:
 
     def apply(self, lr: float) -> None:
         """As in Update."""
+        sgd(self._parameters.values(), lr)
+
+    def held(self) -> Held:
+        """As in Update."""
+        return held(self._parameters)
+
+
+def sgd(parameters: Iterable[nn.Parameter], lr: float) -> None:
+    """parameter − lr · gradient, all at once; those without a gradient stay."""
+    found = [(p, p.grad) for p in parameters if p.grad is not None]
+    if found:
         with torch.no_grad():
-            for parameter in self._parameters.values():
-                if parameter.grad is not None:
-                    parameter.sub_(lr * parameter.grad)
+            torch._foreach_add_([p for p, _ in found], [g for _, g in found], alpha=-lr)
+
+
+def held(parameters: Mapping[str, nn.Parameter]) -> Held:
+    """Of parameters that are whole, with whole gradients; no gradient is one of zeros."""
+    return Held(
+        {name: p.detach().clone() for name, p in parameters.items()},
+        {
+            name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+            for name, p in parameters.items()
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +144,11 @@ class PlainTrainer:
             for m in range(micro_batches):
                 with ledger.during("data", m):
                     inputs, targets = self._data(number, m)
+                if m == micro_batches - 1:
+                    update.last_backward()
                 with ledger.during("forward", m):
                     tokens = setup.train.batch * setup.model.sequence
                     loss = loss_of(self._model(inputs), targets, tokens)
-                if m == micro_batches - 1:
-                    update.last_backward()
                 with ledger.during("backward", m):
                     torch.autograd.backward(loss)
                 total += loss.detach().double()
@@ -119,6 +160,10 @@ class PlainTrainer:
             with ledger.during("loss"):
                 self._rank.axes["dp"].all_reduce(total)
         return total.item()
+
+    def held(self) -> Held:
+        """As in Trainer."""
+        return self._update.held()
 
     def _data(self, step: int, micro_batch: int) -> tuple[torch.Tensor, torch.Tensor]:
         rank = self._rank
