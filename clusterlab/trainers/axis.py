@@ -152,6 +152,7 @@ class Axis:
         work = call()
 
         def wait() -> None:
+            self.ledger.waiting(entry)
             work.wait()
             self.ledger.end(entry)
 

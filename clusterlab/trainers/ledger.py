@@ -12,24 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from clusterlab.core.stepping import Entry, Span
+
 if TYPE_CHECKING:
     import torch
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One collective of one step as one rank made it. ``start_us``, ``end_us``: from the step's begin."""
-
-    step: int
-    op: str
-    axis: str
-    ranks: tuple[int, ...]
-    size_bytes: int
-    dtype: str
-    phase: str
-    micro_batch: int | None
-    start_us: float
-    end_us: float
+__all__ = ["DeviceMark", "Entry", "HostMark", "Ledger", "Mark", "Span"]
 
 
 class Mark(Protocol):
@@ -78,18 +66,8 @@ class _Open:
     phase: str
     micro_batch: int | None
     start: Mark
+    waited: Mark | None = None
     end: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Work between two instants of a step, in µs from its begin: ``forward``, ``backward``, ``data`` …"""
-
-    step: int
-    name: str
-    micro_batch: int | None
-    start_us: float
-    end_us: float
 
 
 class Ledger:
@@ -142,6 +120,10 @@ class Ledger:
         self._open.append(entry)
         return entry
 
+    def waiting(self, entry: _Open) -> None:
+        """The rank goes no further until it is done: from here on it is exposed."""
+        entry.waited = self.mark()
+
     def end(self, entry: _Open) -> None:
         """It is done, or on a GPU will be when the stream gets here."""
         entry.end = self.mark()
@@ -163,6 +145,7 @@ class Ledger:
                     micro_batch=one.micro_batch,
                     start_us=one.start.us_since(origin),
                     end_us=last.us_since(origin),
+                    waited_us=None if one.waited is None else one.waited.us_since(origin),
                 )
             )
         for name, micro_batch, start, stop in self._spans:

@@ -1,0 +1,83 @@
+"""Training steps: what a rank's ledger holds of one, and the words of steps.jsonl."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One collective of one step as one rank made it. Times are from the step's begin.
+
+    ``waited_us``: when the rank had nothing else to do and waited for it, until ``end_us``; None where
+    nobody noted it. One that was hidden ends when it was first seen to be done, which may be later.
+    """
+
+    step: int
+    op: str
+    axis: str
+    ranks: tuple[int, ...]
+    size_bytes: int
+    dtype: str
+    phase: str
+    micro_batch: int | None
+    start_us: float
+    end_us: float
+    waited_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Work between two instants of a step, in µs from its begin: ``forward``, ``backward``, ``data`` …"""
+
+    step: int
+    name: str
+    micro_batch: int | None
+    start_us: float
+    end_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepLedger:
+    """One rank's ledger of one step. ``began_us``: its begin by a clock that all ranks share."""
+
+    rank: int
+    host: str
+    attempt: int
+    step: int
+    began_us: float
+    spans: tuple[Span, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """One training step. ``step_us`` is the slowest rank's; the parts are means over the ranks and add up
+    to it, ``other_us`` with what the rest waited for the slowest.
+
+    ``exposed_us``: communication that nothing hid, by axis. ``memory_bytes``: the most that a rank held, of
+    its GPU or of the host. ``loss`` null: not finite.
+    """
+
+    step: int
+    attempt: int
+    time_utc: str
+    loss: float | None
+    step_us: float
+    slowest_rank: int
+    data_us: float
+    forward_us: float
+    backward_us: float
+    exposed_us: Mapping[str, float]
+    bubble_us: float
+    optimizer_us: float
+    other_us: float
+    memory_bytes: int
+    collectives: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return dataclasses.asdict(self)
