@@ -75,7 +75,8 @@ class TrainConfig:
     data parallel rank. ``library``: by torch's own parallel parts where it has them, else explicitly.
 
     ``chunks`` are the stages of a rank in an interleaved pipeline. ``bucket_bytes`` of gradients go together.
-    ``routing`` other than learned forces choices of experts; their weights stay the router's.
+    ``routing`` other than learned forces choices of experts; their weights stay the router's. ``text``: learn
+    from the text that comes along instead of made-up tokens.
     """
 
     batch: int = 8
@@ -91,6 +92,7 @@ class TrainConfig:
     overlap: bool = True
     library: bool = False
     routing: str = "learned"
+    text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ def train_reference(setup: Setup) -> Trained:
     losses = []
     for step in range(train.steps):
         transformer.zero_grad()
-        inputs, targets = batch_of(model, range(train.batch), step=step, seed=train.seed)
+        inputs, targets = batch_of(
+            model, range(train.batch), step=step, seed=train.seed, text=train.text
+        )
         loss = loss_of(transformer(inputs), targets, targets.numel())
         torch.autograd.backward(loss)
         losses.append(loss.item())

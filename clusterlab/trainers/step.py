@@ -166,9 +166,11 @@ class PlainTrainer:
         return self._update.held()
 
     def _data(self, step: int, micro_batch: int) -> tuple[torch.Tensor, torch.Tensor]:
-        rank = self._rank
+        rank, train = self._rank, self._rank.setup.train
         samples = samples_of(rank.setup, rank.place, micro_batch)
-        inputs, targets = batch_of(rank.setup.model, samples, step=step, seed=rank.setup.train.seed)
+        inputs, targets = batch_of(
+            rank.setup.model, samples, step=step, seed=train.seed, text=train.text
+        )
         return inputs.to(rank.device), targets.to(rank.device)
 
 
