@@ -49,4 +49,7 @@ def lost_peer(error: RuntimeError) -> str | None:
     if re.search(r"invalid (argument|usage)", text):
         return None
     without_source = re.sub(r"^\[[^\]]*\]\s*", "", text)
-    return re.split(r"\. |\n", without_source, maxsplit=1)[0].rstrip(".")
+    said = re.split(r"\. |\n", without_source, maxsplit=1)[0].rstrip(".")
+    # NCCL's own reason comes last: what precedes it is the same for all of its kind.
+    last = re.search(r"\nLast error:\s*(\S.*)", text)
+    return f"{said}: {last[1].rstrip()}" if last else said

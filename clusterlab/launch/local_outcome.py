@@ -102,7 +102,7 @@ def judge(exits: Sequence[RankExit], *, interrupted_by: int | None) -> LocalOutc
     if culprit is None:
         return LocalOutcome(ranks, ExitCode.OK, None, None)
     others = "; the other ranks were stopped" if any(e.stopped for e in exits) else ""
-    code = ExitCode.DEADLINE
+    code: int = ExitCode.DEADLINE
     if culprit.exit_code is not None and culprit.ended_by is None:
         code = culprit.exit_code
     return LocalOutcome(ranks, code, culprit, f"{culprit}{others}")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clusterlab.bench.control import Control
 from clusterlab.bench.options import BenchOptions
@@ -23,6 +24,9 @@ from clusterlab.launch.local_rank import OpenStore
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.runs.calibration_plan import ENOUGH_SIZES, batches
 from clusterlab.runs.foreign_load import cpu_times, foreign_share
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
 
 BUDGET_S = 12.0
 """Measuring stops after the first batch that ends later than this, once enough sizes were met."""
@@ -87,7 +91,7 @@ def measure_local(world_size: int, backend: str, *, budget_s: float = BUDGET_S) 
 
             store = open_store(JOIN_TIMEOUT_S)
             init_process_group(identity, store, backend, timeout_s=JOIN_TIMEOUT_S)
-            measured = measure_times(identity, budget_s=budget_s)
+            measured = measure_times(identity, store, budget_s=budget_s)
             if identity.rank == 0:
                 kept.write_text(json.dumps(asdict(measured)))
             dist.destroy_process_group()
@@ -102,8 +106,13 @@ def measure_local(world_size: int, backend: str, *, budget_s: float = BUDGET_S) 
     )
 
 
-def measure_times(identity: RankIdentity, *, budget_s: float = BUDGET_S) -> LocalTimes:
-    """Measure on the default process group, all ranks together. Every rank gets the same."""
+def measure_times(
+    identity: RankIdentity, store: Store, *, budget_s: float = BUDGET_S
+) -> LocalTimes:
+    """Measure on the default process group, all ranks together. Every rank gets the same.
+
+    By the job's ``store`` a rank that does not go on is named.
+    """
     import torch
 
     control = Control(torch.device("cpu"), identity.world_size)
@@ -111,13 +120,14 @@ def measure_times(identity: RankIdentity, *, budget_s: float = BUDGET_S) -> Loca
     everything = batches(identity.world_size)
     for point in next(everything):
         # Unrecorded: connections are made and threads wake for the first time.
-        _measure(identity, control, point, 1)
+        _measure(identity, store, control, point, 1)
     seen: dict[tuple[str, str], dict[int, float]] = {}
     loops: list[Loop] = []
     for batch in everything:
         for point in batch:
             times = seen.setdefault((point.collective, point.dtype), {})
-            found = _measure(identity, control, point, _iterations(times, point.size_bytes))
+            iterations = _iterations(times, point.size_bytes)
+            found = _measure(identity, store, control, point, iterations)
             times[point.size_bytes] = found[0].time.time_us
             loops += found
         # The slowest rank's clock decides, so that all stop together.
@@ -149,7 +159,9 @@ def _done(loops: Sequence[Loop], spent_s: float, budget_s: float) -> bool:
     return spent_s >= budget_s * (1.5 if busy else 1.0)
 
 
-def _measure(identity: RankIdentity, control: Control, point: Point, iterations: int) -> list[Loop]:
+def _measure(
+    identity: RankIdentity, store: Store, control: Control, point: Point, iterations: int
+) -> list[Loop]:
     """Two loops of ``iterations`` calls, each the slowest rank's time per call."""
     options = BenchOptions(iterations=iterations, warmup=1, check=False, deadline_s=DEADLINE_S)
     mine: list[float] = [0.0, 0.0]
@@ -161,7 +173,7 @@ def _measure(identity: RankIdentity, control: Control, point: Point, iterations:
         mine[1] = statistics.fmean(own_us)
 
     before = cpu_times()
-    measure_points(identity, [point], options, keep, on_samples=keep_own)
+    measure_points(identity, [point], options, keep, store=store, on_samples=keep_own)
     after = cpu_times()
     told = control.gather(
         [

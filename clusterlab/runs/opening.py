@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Point, Predicted
@@ -66,11 +67,12 @@ def begin(
 
     ``plain`` are the points that are predicted: nothing predicts a point with something beside it.
     """
-    whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
-    # The watchdog speaks first: it can name the point and the ranks that did not arrive.
-    timeout_s = max(JOIN_TIMEOUT_S, 2 * config.deadline_s)
-    init_process_group(identity, store, config.backend, timeout_s=timeout_s)
-    calibration = agreed_calibration(identity, store, config)
+    with naming_lost_peers("start of the run"):
+        whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
+        # The watchdog speaks first: it can name the point and the ranks that did not arrive.
+        timeout_s = max(JOIN_TIMEOUT_S, 2 * config.deadline_s)
+        init_process_group(identity, store, config.backend, timeout_s=timeout_s)
+        calibration = agreed_calibration(identity, store, config)
     opened: list[Opened] = []
 
     def open_or_refuse(_records: Sequence[Record]) -> ClusterlabError | None:

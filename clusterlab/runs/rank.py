@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.bench.runner import measure_steps, refuse_oversize
 from clusterlab.bench.witness import open_witness
 from clusterlab.core.errors import ClusterlabError, ExitCode
@@ -66,21 +67,24 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     import torch.distributed as dist
 
     config = job.config
-    whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
-    placement = agreed_placement(identity, store, whereabouts) if config.of_groups else None
-    plan = make_plan(
-        config,
-        identity.world_size,
-        unsupported_by(config.backend, identity.world_size),
-        placement,
-    )
-    witness = open_witness(job.run_path, identity.rank, config.backend)
-    init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
-    refuse_oversize(identity, plan.points)  # before a calibration spends its quarter of a minute
-    witness.quiet()
-    # No pair is predicted from the host's constants, see predicting.
-    calibration = None if config.of_pairs else agreed_calibration(identity, store, config)
-    opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))
+    with naming_lost_peers("start of the run"):
+        whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
+        placement = agreed_placement(identity, store, whereabouts) if config.of_groups else None
+        plan = make_plan(
+            config,
+            identity.world_size,
+            unsupported_by(config.backend, identity.world_size),
+            placement,
+        )
+        witness = open_witness(job.run_path, identity.rank, config.backend)
+        init_process_group(identity, store, config.backend, timeout_s=_group_timeout_s(job))
+        refuse_oversize(
+            identity, plan.points
+        )  # before a calibration spends its quarter of a minute
+        witness.quiet()
+        # No pair is predicted from the host's constants, see predicting.
+        calibration = None if config.of_pairs else agreed_calibration(identity, store, config)
+        opened = _open_together(identity, store, lambda: _open(job, plan, whereabouts, calibration))
     run = opened.run if opened else open_run(job.run_path)
     steps = _unfinished(plan, run)
     points = [point for step in steps for point in step]

@@ -48,7 +48,7 @@ def agreed_calibration(identity: RankIdentity, store: Store, config: Asked) -> C
         _say(f"calibrating {identity.world_size} ranks on {facts.description}, once")
     elif store.get(_KEY) == b"0":
         return None
-    times = measure_times(identity)
+    times = measure_times(identity, store)
     if identity.rank != 0:
         return None
     return fit_and_keep(times, facts, identity.world_size, config.backend, progress=_say)

@@ -41,6 +41,18 @@ def test_a_lost_connection_becomes_one_clear_error():
         raise RuntimeError(GLOO)
 
 
+def test_what_nccl_says_last_is_kept():
+    said = lost_peer(
+        dist.DistBackendError(
+            "NCCL error in: NCCLUtils.cpp:94, unhandled cuda error (run with NCCL_DEBUG=INFO), NCCL version "
+            "2.28.9\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out"
+            " of memory'\n"
+        )
+    )
+    assert said is not None
+    assert said.endswith(": Cuda failure 2 'out of memory'")
+
+
 def test_other_runtime_errors_stay_what_they_are():
     assert lost_peer(RuntimeError("Invalid scalar type")) is None
     refused = (
