@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import log
 
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
@@ -35,10 +37,8 @@ class Compute:
         sizes = self.matmul
         if flops <= sizes[0][0]:
             return sizes[0][1]
-        for (below, low), (above, high) in zip(sizes, sizes[1:], strict=False):
+        for (below, low), (above, high) in pairwise(sizes):
             if flops <= above:
-                from math import log
-
                 share = log(flops / below) / log(above / below)
                 return low + share * (high - low)
         return sizes[-1][1]

@@ -49,9 +49,9 @@ def flops_of(ops: Iterable[Op]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a rank has of one micro-batch. ``tokens`` in all; ``local`` between the matrices, ``seen`` at those
-    that are cut, each in ``cut`` parts; ``heads`` at attention; ``choices`` of experts, if routed evenly, at
-    each of ``experts``; ``item`` bytes of an element.
+    """What a rank has of one micro-batch. ``tokens`` in all; ``local`` between the matrices, ``seen`` at
+    those that are cut, each in ``cut`` parts; ``heads`` at attention; ``choices`` of experts, if routed
+    evenly, at each of ``experts``; ``item`` bytes of an element.
     """
 
     tokens: int
@@ -120,13 +120,13 @@ def _block(setup: Setup, size: Sizes) -> Work:
     x, entered, part = size.local * H * item, size.seen * H * item, size.seen * width * item
     forward = [
         _memory("norm", 2 * x),
-        *_matmul("qkv", size.seen, H, width, item, 3),
+        *_matmul("qkv", size.seen, H, width, item, count=3),
         *_matmul("out", size.seen, width, H, item),
         _memory("bias and residual", 5 * x, kernels=2),
     ]
     backward = [
         _memory("norm", 5 * x, kernels=2),
-        *_both_gradients("qkv", size.seen, H, width, item, 3),
+        *_both_gradients("qkv", size.seen, H, width, item, count=3),
         _memory("qkv biases", part, count=3),
         _memory("gradients of x", 3 * entered, count=2),
         # Each of the three gradients of F.linear(x, weight[i]) is put into zeros of all three, then added.
@@ -195,9 +195,9 @@ def _experts(setup: Setup, size: Sizes) -> Work:
             *_matmul("router", size.local, H, E, item),
             _memory("routing", 6 * size.local * E * item, kernels=20),
             _memory("gather", 2 * rows, count=n),
-            *_matmul("up", each, H, F, item, n),
+            *_matmul("up", each, H, F, item, count=n),
             _memory("gelu", 2 * inner, count=n),
-            *_matmul("down", each, F, H, item, n),
+            *_matmul("down", each, F, H, item, count=n),
             _memory("weigh and add", 5 * rows + 2 * x, kernels=3, count=n),
             _memory("residual", 3 * x),
         ),
@@ -206,9 +206,9 @@ def _experts(setup: Setup, size: Sizes) -> Work:
             *_both_gradients("router", size.local, H, E, item),
             _memory("routing", 6 * size.local * E * item, kernels=20),
             _memory("gather", 3 * rows + 4 * x, kernels=3, count=n),
-            *_both_gradients("up", each, H, F, item, n),
+            *_both_gradients("up", each, H, F, item, count=n),
             _memory("gelu", 3 * inner, count=n),
-            *_both_gradients("down", each, F, H, item, n),
+            *_both_gradients("down", each, F, H, item, count=n),
             # The gradient of up[expert] is put into zeros of all experts' weights, then added.
             _memory("gradients of experts", 2 * 2 * H * F * item * (1 + 2 * n), kernels=6, count=n),
             _memory("weigh and add", 6 * rows, kernels=4, count=n),
@@ -249,14 +249,14 @@ def _memory(name: str, size_bytes: float, *, kernels: int = 1, count: int = 1) -
 
 
 def _matmul(
-    name: str, rows: float, inner: int, columns: int, item: int, count: int = 1
+    name: str, rows: float, inner: int, columns: int, item: int, *, count: int = 1
 ) -> tuple[Op, ...]:
     size_bytes = (rows * inner + inner * columns + rows * columns) * item
     return (Op(name, "matmul", 2.0 * rows * inner * columns, size_bytes, 1, count),)
 
 
 def _both_gradients(
-    name: str, rows: float, inner: int, columns: int, item: int, count: int = 1
+    name: str, rows: float, inner: int, columns: int, item: int, *, count: int = 1
 ) -> tuple[Op, ...]:
     """Of the input and of the weight: as many flops each as forward."""
-    return _matmul(name, rows, inner, columns, item, 2 * count)
+    return _matmul(name, rows, inner, columns, item, count=2 * count)
