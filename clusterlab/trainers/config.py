@@ -133,6 +133,11 @@ def check(setup: Setup) -> Setup:
     if mesh.sequence is not None:
         _divides("tp", mesh.tp, "sequence", model.sequence)
     _check_experts(setup)
+    if train.chunks > 1 and train.schedule != "interleaved":
+        raise UsageError(
+            f"{train.chunks} with schedule {train.schedule}", where="chunks", expected="1",
+            fix="--schedule interleaved",
+        )  # fmt: skip
     if mesh.pp > 1 and train.micro_batches < mesh.pp:
         raise UsageError(
             f"{train.micro_batches} micro-batches for {mesh.pp} stages", where="micro_batches",
