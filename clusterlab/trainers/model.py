@@ -170,7 +170,7 @@ class Transformer(nn.Module):
         ways: Ways,
     ) -> None:
         super().__init__()
-        self.ways = ways
+        self.model, self.layers, self.ways = model, tuple(layers), ways
         self.embed = Embedding(values, ways) if 0 in layers else None
         self.blocks = nn.ModuleDict({str(i): Block(model, values, i, ways) for i in layers})
         last = model.layers - 1 in layers
@@ -181,11 +181,15 @@ class Transformer(nn.Module):
         """Tokens_BS or the stage before's x_BSH; logits_BSV or x_BSH."""
         if self.embed is not None:
             x = self.embed(x)
-        for block in self.blocks.values():
-            x = block(x)
-        if self.norm is not None and self.head is not None:
-            x = self.head(self.ways.join(self.norm(x)))
-        return x
+        return self.through(x, self.layers)
+
+    def through(self, x_BSH: torch.Tensor, layers: Sequence[int]) -> torch.Tensor:
+        """Only ``layers`` of those it has, and the head if the model's last is among them."""
+        for layer in layers:
+            x_BSH = self.blocks[str(layer)](x_BSH)
+        if self.norm is not None and self.head is not None and self.model.layers - 1 in layers:
+            return self.head(self.ways.join(self.norm(x_BSH)))  # type: ignore[no-any-return]
+        return x_BSH
 
 
 def loss_of(logits_BSV: torch.Tensor, targets_BS: torch.Tensor, tokens: int) -> torch.Tensor:
