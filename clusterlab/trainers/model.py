@@ -39,6 +39,11 @@ class Ways:
         """After weights that are cut by rows."""
         return x_BSH
 
+    def rows(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
+        """``linear``, cut by rows: its bias is added once, after the parts are summed."""
+        y_BSH = self.leave(F.linear(x, linear.weight))
+        return y_BSH if linear.bias is None else y_BSH + linear.bias
+
     def to_heads(self, x_BSAD: torch.Tensor) -> torch.Tensor:
         """Before attention: all positions of some heads."""
         return x_BSAD
@@ -69,17 +74,24 @@ class Norm(nn.Module):
         return F.layer_norm(x_BSH, self.weight.shape, self.weight, self.bias)
 
 
-class Linear(nn.Module):
-    """y = x Wᵀ + b; of qkv the three are stacked along dimension 0 of W."""
+class Linear(nn.Linear):
+    """y = x Wᵀ + b, torch's own but for its first values."""
 
     def __init__(self, values: Mapping[str, torch.Tensor], name: str) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.weight = nn.Parameter(values[f"{name}.weight"])
+        self.out_features, self.in_features = self.weight.shape[-2:]
         bias = values.get(f"{name}.bias")
-        self.bias = nn.Parameter(bias) if bias is not None else None
+        self.register_parameter("bias", nn.Parameter(bias) if bias is not None else None)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, self.weight, self.bias)
+
+class Stacked(Linear):
+    """Several at once, stacked along dimension 0 of W and b: q, k and v."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
+        assert self.bias is not None, "qkv has a bias"
+        each = range(self.weight.shape[0])
+        return tuple(F.linear(x, self.weight[i], self.bias[i]) for i in each)
 
 
 class Experts(nn.Module):
@@ -105,7 +117,7 @@ class Block(nn.Module):
         self.model, self.ways = model, ways
         name = f"blocks.{layer}"
         self.norm1 = Norm(values, f"{name}.norm1")
-        self.qkv = Linear(values, f"{name}.qkv")
+        self.qkv = Stacked(values, f"{name}.qkv")
         self.out = Linear(values, f"{name}.out")
         self.norm2 = Norm(values, f"{name}.norm2")
         if model.experts:
@@ -121,29 +133,17 @@ class Block(nn.Module):
 
     def attention(self, x_BSH: torch.Tensor) -> torch.Tensor:
         ways, D = self.ways, self.model.head_width
-        x_BSH = ways.enter(x_BSH)
-        B, S, _ = x_BSH.shape
-        weight, bias = self.qkv.weight, self.qkv.bias
-        assert bias is not None, "qkv has a bias"
-        qkv = [F.linear(x_BSH, weight[i], bias[i]).view(B, S, -1, D) for i in range(3)]
-        q, k, v = (ways.to_heads(t).transpose(1, 2) for t in qkv)
+        qkv_BSAD = (t.unflatten(-1, (-1, D)) for t in self.qkv(ways.enter(x_BSH)))
+        q, k, v = (ways.to_heads(t).transpose(1, 2) for t in qkv_BSAD)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
-        mixed = ways.from_heads(mixed.contiguous())
-        return _rows(self.out, mixed.reshape(B, S, -1), ways)
+        return ways.rows(self.out, ways.from_heads(mixed.contiguous()).flatten(2))
 
     def feed_forward(self, x_BSH: torch.Tensor) -> torch.Tensor:
         if self.model.experts:
             shape = x_BSH.shape
             return self.ways.experts(x_BSH.reshape(-1, shape[-1]), self).view(shape)
         h_BSF = F.gelu(self.up(self.ways.enter(x_BSH)))
-        return _rows(self.down, h_BSF, self.ways)
-
-
-def _rows(linear: Linear, x: torch.Tensor, ways: Ways) -> torch.Tensor:
-    """``linear`` with weights cut by rows: the bias is added once, after the parts are summed."""
-    y = ways.leave(F.linear(x, linear.weight))
-    assert linear.bias is not None, "rows have a bias"
-    return y + linear.bias
+        return self.ways.rows(self.down, h_BSF)
 
 
 class Embedding(nn.Module):
