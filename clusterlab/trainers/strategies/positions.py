@@ -43,7 +43,7 @@ class Split(torch.autograd.Function):
         return own(x, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gather(grad, ctx.axis), None
 
 
@@ -58,5 +58,5 @@ class Join(torch.autograd.Function):
         return gather(x, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return own(grad, ctx.axis), None

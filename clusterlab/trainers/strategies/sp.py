@@ -4,8 +4,8 @@ Tensor parallelism computes norms, residuals and biases of all positions on ever
 ranks has S/T of them, and an all_reduce becomes a reduce_scatter and an all_gather of the same bytes
 (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", section 4.2.2)::
 
-      embed ── split ── x_BsH ── norm ── enter ── x_BSH ── qkv … out ── leave ── + bias ── + x ── … join ── head
-      S        S/T      S/T      S/T              S                     S/T      S/T       S/T      S       S
+      embed ── split ── x_BsH ── norm ── enter ── qkv … out ── leave ── + bias ── + x ── … ── join ── head
+      S        S/T      S/T      S/T     S                     S/T      S/T       S/T         S       S
 
                   forward           backward
       split       own positions     all_gather         once, after the embedding
@@ -16,9 +16,10 @@ ranks has S/T of them, and an all_reduce becomes a reduce_scatter and an all_gat
 A dense block makes two all_gathers and two reduce_scatters of x_BSH forward, and as many backward.
 
 Shapes of a rank: x_BsH with s = S/T outside, x_BSH with A/T heads or F/T inside; weights as in tensor
-parallelism. A norm's weights and a row's bias are whole on every rank but see its positions only: their gradients
-are parts, which ``finish`` sums along ``tp`` once a step. Embedding and head see all positions on every rank:
-their gradients are whole already. Router and experts of a mixture see own positions too, and are summed.
+parallelism. A norm's weights and a row's bias are whole on every rank but see its positions only: their
+gradients are parts, which ``finish`` sums along ``tp`` once a step. Embedding and head see all positions on
+every rank: their gradients are whole already. Router and experts of a mixture see own positions too, and are
+summed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class PositionWays(Ways):
             gradients = [_gradient(parameters[name]) for name in names]
             flat = self.axis.all_reduce(torch.cat([gradient.flatten() for gradient in gradients]))
             sizes = [gradient.numel() for gradient in gradients]
-            for gradient, whole in zip(gradients, flat.split(sizes), strict=True):
+            for gradient, whole in zip(gradients, torch.split(flat, sizes), strict=True):
                 gradient.copy_(whole.view_as(gradient))
 
 
@@ -90,7 +91,7 @@ class _Enter(torch.autograd.Function):
         return gather(x_BsH, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return scatter(grad, ctx.axis), None
 
 
@@ -101,5 +102,5 @@ class _Leave(torch.autograd.Function):
         return scatter(x_BSH, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gather(grad, ctx.axis), None

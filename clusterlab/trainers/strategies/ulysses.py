@@ -1,12 +1,12 @@
 """Sequence parallelism instead of tensor parallelism, explicitly: all-to-alls around attention.
 
-Every rank has all weights and S/T positions, from embedding to head. Only attention needs other positions, and
-it needs them head by head: before it each rank trades positions of all heads for all positions of some, after it
-back (Jacobs et al. 2023, "DeepSpeed Ulysses")::
+Every rank has all weights and S/T positions, from embedding to head. Only attention needs other positions,
+and it needs them head by head: before it each rank trades positions of all heads for all positions of some,
+after it back (Jacobs et al. 2023, "DeepSpeed Ulysses")::
 
-                   positions                                   positions
-      rank 0   0 ─ s    │ heads 0 1 2 3          rank 0   0 ──── S │ heads 0 1
-      rank 1       s ─ S │ heads 0 1 2 3    ⇄    rank 1   0 ──── S │ heads 2 3
+               positions                             positions
+      rank 0   0 ── s        heads 0 1 2 3           0 ─────── S   heads 0 1
+      rank 1        s ── S   heads 0 1 2 3     ⇄     0 ─────── S   heads 2 3
 
       embed ── split ── norm ── qkv ── to_heads ── attention ── from_heads ── out ── … ── join ── head
       S        s        s       s      S, A/T      S, A/T       s             s           S       S
@@ -14,9 +14,9 @@ back (Jacobs et al. 2023, "DeepSpeed Ulysses")::
 A block makes four all_to_alls of a rank's x_BsH forward (q, k, v and what comes of them) and four backward: a
 rank sends 4 · (T-1)/T² of x_BSH where tensor parallelism's two all_reduces send 4 · (T-1)/T.
 
-Shapes of a rank: q, k, v (B, s, A, D) to (B, S, A/T, D) and back, s = S/T. All weights are whole; those between
-``split`` and ``join`` saw own positions only, so their gradients are summed along ``tp`` once a step, by
-``finish``. Embedding and head see all positions on every rank: their gradients are whole already.
+Shapes of a rank: q, k, v (B, s, A, D) to (B, S, A/T, D) and back, s = S/T. All weights are whole; those
+between ``split`` and ``join`` saw own positions only, so their gradients are summed along ``tp`` once a step,
+by ``finish``. Embedding and head see all positions on every rank: their gradients are whole already.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _ToHeads(torch.autograd.Function):
         return positions_to_heads(x, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return heads_to_positions(grad, ctx.axis), None
 
 
@@ -79,6 +79,5 @@ class _FromHeads(torch.autograd.Function):
         return heads_to_positions(x, axis)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
-        # Of the whole's gradient in any layout, own heads are together again.
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return positions_to_heads(grad.contiguous(), ctx.axis), None
