@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +12,19 @@ from typing import Any, TypeVar
 from clusterlab.core.errors import UsageError
 from clusterlab.core.overlap import FIGURES, Figure, Overlap
 from clusterlab.core.soaking import SoakPass
+from clusterlab.core.stepping import StepLine
 from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
 from clusterlab.records.store import write_all
-from clusterlab.records.strict import checked
+from clusterlab.records.strict import check_value, checked
 
 OVERLAP = "overlap.jsonl"
 SOAK = "soak.jsonl"
+STEPS = "steps.jsonl"
 
 LINES_SCHEMA = 1
-"""Of both files."""
+"""Of all these files."""
 
-_Kind = TypeVar("_Kind", Overlap, SoakPass)
+_Kind = TypeVar("_Kind", Overlap, SoakPass, StepLine)
 
 
 class LineWriter(OwnedDescriptor):
@@ -38,11 +40,11 @@ class LineWriter(OwnedDescriptor):
         except OSError as error:
             raise storage_error(path, error) from error
 
-    def append(self, record: Overlap | SoakPass) -> None:
+    def append(self, record: Overlap | SoakPass | StepLine) -> None:
         """Write ``record``. Raises StorageError when it cannot be stored."""
         self.append_all([record])
 
-    def append_all(self, records: list[Overlap | SoakPass]) -> None:
+    def append_all(self, records: Sequence[Overlap | SoakPass | StepLine]) -> None:
         """Write ``records`` with one write and one fsync."""
         lines = b"".join(
             json.dumps(
@@ -62,22 +64,25 @@ class LineWriter(OwnedDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The records of both files of a run, and a warning for every line that could not be read."""
+    """The records of these files of a run, and a warning for every line that could not be read."""
 
     overlaps: tuple[Overlap, ...]
     passes: tuple[SoakPass, ...]
     warnings: tuple[str, ...]
+    steps: tuple[StepLine, ...] = ()
 
 
 def read_lines(folder: Path) -> Lines:
     """What the run in ``folder`` holds beside its rows. Raises UsageError for a complete line of another
-    schema; of overlaps measured again the latest counts.
+    schema; of overlaps and steps measured again the latest counts.
     """
     warnings: list[str] = []
     overlaps = _read(folder / OVERLAP, Overlap, warnings)
     passes = _read(folder / SOAK, SoakPass, warnings)
     latest = {overlap.key: overlap for overlap in overlaps}
-    return Lines(tuple(latest.values()), tuple(passes), tuple(warnings))
+    steps = {line.step: line for line in _read(folder / STEPS, StepLine, warnings)}
+    in_order = tuple(steps[number] for number in sorted(steps))
+    return Lines(tuple(latest.values()), tuple(passes), tuple(warnings), in_order)
 
 
 def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
@@ -103,6 +108,9 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
         fields = checked(data, kind, where=where)
         if kind is Overlap:
             fields |= {name: _figure(fields[name], f"{where}: {name}") for name in FIGURES}
+        if kind is StepLine:
+            for name, us in fields["exposed_us"].items():
+                check_value(f"exposed_us: {name}", us, (float,), where=where)
         found.append(kind(**fields))
     return found
 

@@ -7,22 +7,17 @@ crash costs at most the point in flight, and a later attempt appends.
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
-import os
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import POINT_OF_1, SCHEMA_VERSION, Point, ranks_from_json
-from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
-from clusterlab.records.store import write_all
+from clusterlab.records.files import check_schema
+from clusterlab.records.members import MemberWriter, members_of
 from clusterlab.records.strict import check_value, checked
-
-_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ def samples_path(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank:05d}.jsonl.gz"
 
 
-class SamplesWriter(OwnedDescriptor):
+class SamplesWriter(MemberWriter):
     """Appends one rank's samples. The data reaches the kernel at once (it survives a killed process),
     the disk when the kernel sees fit: samples are worth less than the fsync on every rank.
     """
@@ -58,13 +53,7 @@ class SamplesWriter(OwnedDescriptor):
         self.path = samples_path(folder, rank)
         self._rank = rank
         self._attempt = attempt
-        try:
-            folder.mkdir(exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            self._end = _end_of_last_member(self.path)
-            os.ftruncate(self._fd, self._end)
-        except OSError as error:
-            raise storage_error(self.path, error) from error
+        super().__init__(self.path)
 
     def append(self, point: Point, times_us: Sequence[float]) -> None:
         """Keep the times (µs) of ``point``, to the nanosecond. Raises StorageError."""
@@ -75,20 +64,13 @@ class SamplesWriter(OwnedDescriptor):
             "point": dataclasses.asdict(point),
             "times_us": [round(float(t), 3) for t in times_us],
         }
-        member = gzip.compress(json.dumps(data).encode() + b"\n", compresslevel=6, mtime=0)
-        try:
-            write_all(self._fd, member)
-        except OSError as error:
-            # Half a member would hide every later one.
-            os.ftruncate(self._fd, self._end)
-            raise storage_error(self.path, error) from error
-        self._end += len(member)
+        self.append_member(json.dumps(data).encode() + b"\n")
 
 
 def read_samples(path: Path) -> SamplesRead:
     """All complete points of one rank's file. Raises UsageError for a file that is no such thing."""
     try:
-        members = list(_members(path))
+        members = list(members_of(path))
         size = path.stat().st_size
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
@@ -122,31 +104,3 @@ def _parse(member: bytes, *, where: str) -> PointSamples:
     return PointSamples(
         **{**fields, "point": Point(**{**point, "ranks": ranks}), "times_us": times_us}
     )
-
-
-def _end_of_last_member(path: Path) -> int:
-    return max((end for _, end in _members(path)), default=0)
-
-
-def _members(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Every complete gzip member of ``path`` with the offset of its end; stops at the first torn one."""
-    with path.open("rb") as file:
-        waiting = b""
-        end = 0
-        while True:
-            gz = zlib.decompressobj(wbits=31)  # 31: one gzip member
-            content = b""
-            fed = 0
-            while not gz.eof:
-                chunk = waiting or file.read(_CHUNK_BYTES)
-                waiting = b""
-                if not chunk:
-                    return
-                fed += len(chunk)
-                try:
-                    content += gz.decompress(chunk)
-                except zlib.error:
-                    return
-            waiting = gz.unused_data
-            end += fed - len(waiting)
-            yield content, end

@@ -1,0 +1,81 @@
+"""ledger/: every collective and every phase of every training step, one compressed file per rank."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.stepping import Entry, Span, StepLedger
+from clusterlab.records.files import check_schema
+from clusterlab.records.members import MemberWriter, members_of
+from clusterlab.records.strict import check_value, checked
+
+LEDGER = "ledger"
+LEDGER_SCHEMA = 1
+
+
+def ledger_path(folder: Path, rank: int) -> Path:
+    """Where ``rank`` keeps its ledger in the run ``folder``."""
+    return folder / LEDGER / f"rank-{rank:05d}.jsonl.gz"
+
+
+class LedgerWriter(MemberWriter):
+    """Appends one rank's steps."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        """Open the file of ``rank`` in the run ``folder``."""
+        super().__init__(ledger_path(folder, rank))
+
+    def append(self, ledger: StepLedger) -> None:
+        """Keep one step, times to the nanosecond. Raises StorageError."""
+        data = _rounded({"schema_version": LEDGER_SCHEMA, **asdict(ledger)})
+        self.append_member(json.dumps(data, separators=(",", ":")).encode() + b"\n")
+
+
+def _rounded(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _rounded(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_rounded(value) for value in data]
+    return round(data, 3) if isinstance(data, float) else data
+
+
+def ledger_ranks(folder: Path) -> list[int]:
+    """The ranks whose ledgers the run in ``folder`` holds."""
+    found = (folder / LEDGER).glob("rank-*.jsonl.gz")
+    names = (path.name.removeprefix("rank-").removesuffix(".jsonl.gz") for path in found)
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def read_ledger(folder: Path, rank: int) -> Iterator[StepLedger]:
+    """All complete steps of ``rank``, in order of writing. Raises UsageError for what is no such file."""
+    path = ledger_path(folder, rank)
+    try:
+        for number, (content, _) in enumerate(members_of(path), start=1):
+            yield _parse(content, where=f"{path}: step {number}")
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
+
+
+def _parse(content: bytes, *, where: str) -> StepLedger:
+    try:
+        data: Any = json.loads(content)
+    except ValueError:
+        raise UsageError("not JSON", where=where) from None
+    if not isinstance(data, dict):
+        raise UsageError("not a mapping", where=where)
+    check_schema(data.get("schema_version"), LEDGER_SCHEMA, where=where)
+    fields = checked(data, StepLedger, where=where)
+    spans = tuple(Span(**checked(one, Span, where=where)) for one in fields["spans"])
+    entries = tuple(_entry(one, where=where) for one in fields["entries"])
+    return StepLedger(**{**fields, "spans": spans, "entries": entries})
+
+
+def _entry(data: Any, *, where: str) -> Entry:
+    fields = checked(data, Entry, where=where)
+    ranks = tuple(check_value("ranks", rank, (int,), where=where) for rank in fields["ranks"])
+    return Entry(**{**fields, "ranks": ranks})

@@ -1,0 +1,64 @@
+"""steps.jsonl and the ranks' ledgers: what is written comes back, whatever a crash left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clusterlab.core.errors import UsageError
+from clusterlab.core.stepping import Entry, Span, StepLedger, StepLine
+from clusterlab.records.ledgers import LedgerWriter, ledger_path, ledger_ranks, read_ledger
+from clusterlab.records.lines import STEPS, LineWriter, read_lines
+
+LINE = StepLine(0, 1, "2026-11-29T21:54:00Z", 4.25, 9.0, 1, 1.0, 2.0, 3.0, {"dp": 1.5}, 0.0, 1.0, 0.5,
+                1 << 20, 7)  # fmt: skip
+LEDGER = StepLedger(
+    3, "n1", 1, 0, 12.5,
+    (Span(0, "forward", 1, 0.5, 2.0), Span(0, "step", None, 0.0, 9.0)),
+    (Entry(0, "all_reduce", "dp", (1, 3), 64, "float32", "reduce", None, 1.0, 2.0, 1.5),),
+)  # fmt: skip
+
+
+def write(folder: Path, *lines: StepLine) -> None:
+    with LineWriter(folder / STEPS) as writer:
+        for line in lines:
+            writer.append(line)
+
+
+def test_steps_come_back_in_order_and_the_latest_of_one_counts(tmp_path: Path) -> None:
+    again = replace(LINE, attempt=2, step_us=8.0)
+    write(tmp_path, LINE, replace(LINE, step=1, loss=None), again)
+    assert read_lines(tmp_path).steps == (again, replace(LINE, step=1, loss=None))
+
+
+@pytest.mark.parametrize("cut", [1, 20, 100])
+def test_a_crash_costs_the_line_in_flight(tmp_path: Path, cut: int) -> None:
+    write(tmp_path, LINE, replace(LINE, step=1))
+    file = tmp_path / STEPS
+    file.write_bytes(file.read_bytes()[:-cut])
+    write(tmp_path, replace(LINE, step=2))
+    read = read_lines(tmp_path)
+    # Without its newline alone the line is whole.
+    assert [line.step for line in read.steps] == ([0, 1, 2] if cut == 1 else [0, 2])
+    assert len(read.warnings) == (cut != 1)
+
+
+def test_a_ledger_comes_back_and_a_torn_step_is_cut_off(tmp_path: Path) -> None:
+    for step in (0, 1):
+        with LedgerWriter(tmp_path, 3) as writer:
+            writer.append(replace(LEDGER, step=step))
+    path = ledger_path(tmp_path, 3)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert list(read_ledger(tmp_path, 3)) == [LEDGER]
+    with LedgerWriter(tmp_path, 3) as writer:
+        writer.append(replace(LEDGER, step=1, attempt=2))
+    assert [(one.step, one.attempt) for one in read_ledger(tmp_path, 3)] == [(0, 1), (1, 2)]
+    assert ledger_ranks(tmp_path) == [3]
+
+
+def test_a_field_of_another_type_is_named(tmp_path: Path) -> None:
+    write(tmp_path, replace(LINE, exposed_us={"dp": "1"}))  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match=r"steps\.jsonl:1: exposed_us: dp"):
+        read_lines(tmp_path)
