@@ -39,6 +39,14 @@ def own_values(own: OnRank) -> dict[str, torch.Tensor]:
 
 def ways_of(own: OnRank) -> Ways:
     """Tensor, sequence and expert parallelism."""
+    from clusterlab.trainers.strategies.ep import ExpertWays
+
+    inner = dense_ways_of(own)
+    return ExpertWays(inner, own.setup, own.axes) if own.setup.model.experts else inner
+
+
+def dense_ways_of(own: OnRank) -> Ways:
+    """Tensor and sequence parallelism."""
     from clusterlab.trainers.strategies.sp import SequenceWays
     from clusterlab.trainers.strategies.tp import TensorWays
     from clusterlab.trainers.strategies.ulysses import UlyssesWays

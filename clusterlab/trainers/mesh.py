@@ -65,7 +65,7 @@ def group_of(rank: int, axis: str, mesh: MeshConfig) -> tuple[int, ...]:
 def _by_node(whole: tuple[int, ...], mesh: MeshConfig) -> dict[str, list[tuple[int, ...]]]:
     """An ``ep`` group cut by nodes, and across them; into single ranks where nodes are not told apart."""
     if mesh.per_node is None:
-        alone = [(rank,) for rank in whole]
+        alone: list[tuple[int, ...]] = [(rank,) for rank in whole]
         return {"ep_rail": alone, "ep_node": alone}
     nodes: dict[int, list[int]] = {}
     for rank in whole:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class Ways:
     """Where parallelism acts. Each takes and returns a tensor; here every one returns what it got."""
 
+    forced_BSK: torch.Tensor | None = None
+    """Experts of the next forward's tokens where routing is forced (moe.force); -1: of none."""
+
     def split(self, x_BSH: torch.Tensor) -> torch.Tensor:
         """After the embedding: this rank's positions."""
         return x_BSH
@@ -56,7 +59,7 @@ class Ways:
         """The mixture of experts of ``block``; only where the model has experts."""
         from clusterlab.trainers.moe import mixture
 
-        return mixture(x_TH, block)
+        return mixture(x_TH, block, self.forced_BSK)
 
     def finish(self, parameters: Mapping[str, nn.Parameter]) -> None:
         """After the step's last backward: sum gradients that ranks of this axis have only in part."""
@@ -114,7 +117,7 @@ class Block(nn.Module):
         self, model: ModelConfig, values: Mapping[str, torch.Tensor], layer: int, ways: Ways
     ) -> None:
         super().__init__()
-        self.model, self.ways = model, ways
+        self.model, self.ways, self.layer = model, ways, layer
         name = f"blocks.{layer}"
         self.norm1 = Norm(values, f"{name}.norm1")
         self.qkv = Stacked(values, f"{name}.qkv")

@@ -1,24 +1,36 @@
 """A mixture of experts on one rank: which expert takes which token, with what weight.
 
-Top-k of the router's softmax, the k weights renormalised (as in Mixtral). With a capacity an expert takes
-its first tokens in order of sample and position; the rest of its choices are dropped, not rerouted.
+Top-k of the router's softmax, the k weights renormalised (as in Mixtral); a forced routing chooses other
+experts, whose weights are still the router's. With a capacity an expert takes of each sequence its first
+tokens in order of position, ``most`` of them; the rest of its choices are dropped, not rerouted. What is
+dropped so depends on no other sequence: it is the same however sequences are spread over ranks and
+micro-batches, and where positions are, too, as long as each part knows what those ``earlier`` have taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
+
+from clusterlab.trainers.config import Setup
+from clusterlab.trainers.plans.routed import most_of
+from clusterlab.trainers.plans.workloads import choices
 
 if TYPE_CHECKING:
-    from clusterlab.trainers.model import Block
+    from clusterlab.trainers.model import Block, Experts, Ways
+
+Earlier = Callable[[torch.Tensor], torch.Tensor]
+"""From how many choices of each expert a rank's positions have, (B, E), how many those before them have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """``token`` and ``weight`` of every choice that is kept, by expert and then by token; ``counts`` of each
-    expert; how many choices were ``dropped``.
+    """``token`` (C,) and ``weight`` (C,) of every choice that is kept, by expert and then by token;
+    ``counts`` (E,) of each expert; how many choices were ``dropped``.
     """
 
     token: torch.Tensor
@@ -27,34 +39,64 @@ class Routing:
     dropped: int
 
 
-def route(x_TH: torch.Tensor, block: Block) -> Routing:
-    """The choices of tokens ``x_TH``."""
+def route(
+    x_TH: torch.Tensor,
+    block: Block,
+    *,
+    positions: int,
+    forced_TK: torch.Tensor | None = None,
+    earlier: Earlier = torch.zeros_like,
+) -> Routing:
+    """The choices of tokens ``x_TH``, ``positions`` of each sequence."""
     model = block.model
     probability_TE = torch.softmax(block.router(x_TH), dim=-1)
-    weight_TK, expert_TK = probability_TE.topk(model.top_k, dim=-1)
+    expert_TK = probability_TE.topk(model.top_k).indices if forced_TK is None else forced_TK
+    weight_TK = probability_TE.gather(1, expert_TK.clamp(min=0))
     weight_TK = weight_TK / weight_TK.sum(dim=-1, keepdim=True)
-    expert = expert_TK.reshape(-1)
-    order = torch.argsort(expert, stable=True)
-    counts = torch.bincount(expert, minlength=model.experts)
-    kept = order
-    if model.capacity is not None:
-        most = max(1, int(model.capacity * expert.numel() / model.experts))
-        starts = torch.cumsum(counts, 0) - counts
-        rank_in_expert = torch.arange(order.numel(), device=order.device) - starts[expert[order]]
-        kept = order[rank_in_expert < most]
-        counts = counts.clamp(max=most)
-    token = kept // model.top_k
-    return Routing(token, weight_TK.reshape(-1)[kept], counts, int(order.numel() - kept.numel()))
+    # Never 0, so that a weight alone tells who is chosen.
+    weight_TK = weight_TK.clamp(min=torch.finfo(weight_TK.dtype).tiny)
+    kept_TK = made_TK = expert_TK >= 0
+    most = most_of(model)
+    if most is not None:
+        rows_BcE = F.one_hot(expert_TK.clamp(min=0), model.experts) * made_TK[..., None]
+        rows_BcE = rows_BcE.view(-1, positions * model.top_k, model.experts)
+        before_BcE = rows_BcE.cumsum(1) - rows_BcE + earlier(rows_BcE.sum(1))[:, None]
+        before_TKE = before_BcE.view(*expert_TK.shape, model.experts)
+        kept_TK = made_TK & (before_TKE.gather(2, expert_TK.clamp(min=0)[..., None])[..., 0] < most)
+    nobody = model.experts
+    expert = torch.where(kept_TK, expert_TK, nobody).view(-1)
+    counts = torch.bincount(expert, minlength=nobody + 1)[:nobody]
+    kept = torch.argsort(expert, stable=True)[: int(counts.sum())]
+    dropped = int(made_TK.sum()) - kept.numel() if most is not None else 0
+    return Routing(kept // model.top_k, weight_TK.reshape(-1)[kept], counts, dropped)
 
 
-def mixture(x_TH: torch.Tensor, block: Block) -> torch.Tensor:
+def run_experts(x_CH: torch.Tensor, counts: Sequence[int], experts: Experts) -> torch.Tensor:
+    """Each expert on its ``counts`` rows, in order. None is left out, for all have gradients, if zeros."""
+    rows = torch.split(x_CH, list(counts))
+    return torch.cat([experts.one(x_TH, expert) for expert, x_TH in enumerate(rows)])
+
+
+def combine(y_CH: torch.Tensor, routing: Routing, like_TH: torch.Tensor) -> torch.Tensor:
+    """What the experts said of each token, weighed and summed."""
+    weighed = y_CH * routing.weight[:, None]
+    return torch.zeros_like(like_TH).index_add(0, routing.token, weighed)
+
+
+def mixture(x_TH: torch.Tensor, block: Block, forced_BSK: torch.Tensor | None) -> torch.Tensor:
     """All experts on this rank."""
-    routing = route(x_TH, block)
-    out_TH = torch.zeros_like(x_TH)
-    for expert, chosen in enumerate(torch.split(routing.token, routing.counts.tolist())):
-        if chosen.numel():
-            y = block.expert_weights.one(x_TH[chosen], expert)
-            at = int(routing.counts[:expert].sum())
-            weight = routing.weight[at : at + chosen.numel()]
-            out_TH = out_TH.index_add(0, chosen, y * weight[:, None])
-    return out_TH
+    forced_TK = None if forced_BSK is None else forced_BSK.flatten(0, 1)
+    routing = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
+    y_CH = run_experts(x_TH[routing.token], routing.counts.tolist(), block.expert_weights)
+    return combine(y_CH, routing, x_TH)
+
+
+def force(
+    ways: Ways, setup: Setup, step: int, samples: Sequence[int], device: str | torch.device
+) -> None:
+    """The next forward is of these ``samples`` of ``step``: with a forced routing, choose their experts."""
+    if setup.train.routing == "learned":
+        return
+    nobody = [-1] * setup.model.top_k
+    table = [[list(one) or nobody for one in choices(setup, step, sample)] for sample in samples]
+    ways.forced_BSK = torch.tensor(table, dtype=torch.int64, device=device)

@@ -9,6 +9,7 @@ import torch
 from clusterlab.trainers.config import MeshConfig, Setup
 from clusterlab.trainers.data import batch_of
 from clusterlab.trainers.model import Transformer, Ways, loss_of, named
+from clusterlab.trainers.moe import force
 from clusterlab.trainers.weights import first_value, weights_of
 
 
@@ -37,6 +38,7 @@ def train_reference(setup: Setup) -> Trained:
         inputs, targets = batch_of(
             model, range(train.batch), step=step, seed=train.seed, text=train.text
         )
+        force(transformer.ways, setup, step, range(train.batch), "cpu")
         loss = loss_of(transformer(inputs), targets, targets.numel())
         torch.autograd.backward(loss)
         losses.append(loss.item())

@@ -15,6 +15,7 @@ from clusterlab.trainers.data import batch_of
 from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.mesh import Place
 from clusterlab.trainers.model import Transformer, loss_of, named
+from clusterlab.trainers.moe import force
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ class PlainTrainer:
         inputs, targets = batch_of(
             rank.setup.model, samples, step=step, seed=train.seed, text=train.text
         )
+        force(self._model.ways, rank.setup, step, samples, rank.device)
         return inputs.to(rank.device), targets.to(rank.device)
 
 

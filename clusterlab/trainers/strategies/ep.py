@@ -1,0 +1,144 @@
+"""Expert parallelism, explicitly: tokens travel to the rank that has their experts, and back.
+
+The R ranks of ``ep`` see different sequences and have e = E/R experts each. A mixture on each of them::
+
+    x_TH ── router ── T·K choices ══ rows to ranks ══ e experts ══ rows back ══ Σ weight · y
+                     by expert, C     all_to_all_v                all_to_all_v
+
+First the ranks tell each other how many rows are for each expert (``all_to_all`` of counts), then the rows
+go, then what the experts say of them comes back. Backward the gradients go the same two ways: four
+``all_to_all_v`` of the choices' rows (C, H) a mixture.
+
+With ``per_node`` it takes two levels. A token may be for several experts of a node: it crosses the network
+once, along its rail, with a row of weights for the X = L·e experts of that node's L ranks, zero where not
+chosen; the rank it gets to hands it on inside the node, sums what comes back, and sends one row home (as
+DeepEP's kernels do; "DeepSeek-V3 Technical Report", 2024, section 3.2.2)::
+
+    node 0 rank l ══ tokens, H + X ══ node 1 rank l ══ choices, H ══ node 1 rank m: experts
+                  ══ tokens, H     ══               ══ choices, H ══
+
+Shapes of a rank: up (e, F, H), down (e, H, F). Experts' gradients come from the rows of all R ranks, so they
+are whole along ``ep``; they are summed along ``edp`` only, without a factor, for losses are over all tokens
+of the step. (Where they are over a rank's tokens, and gradients averaged, experts' must be divided by R too:
+that forgotten, they are R times too large, and with Adam no loss curve shows it.) The router is whole on
+every rank and summed along ``dp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from clusterlab.trainers.axis import Axis
+from clusterlab.trainers.config import Setup
+from clusterlab.trainers.model import Block, Experts, Ways
+from clusterlab.trainers.moe import Routing, combine, route, run_experts
+from clusterlab.trainers.plans.routed import Routed
+
+
+class ExpertWays(Ways):
+    """Experts over ranks, all else as ``inner`` has it."""
+
+    def __init__(self, inner: Ways, setup: Setup, axes: Mapping[str, Axis]) -> None:
+        for name, method in vars(Ways).items():
+            if callable(method) and name not in vars(ExpertWays):
+                setattr(self, name, getattr(inner, name))
+        self._inner, self._axes = inner, axes
+        self._positions = axes["tp"] if setup.mesh.sequence is not None else None
+        self._two_levels = setup.mesh.per_node is not None
+        self._sent: list[Routed] = []
+        self.routed: tuple[Routed, ...] = ()
+        """Of the last step."""
+
+    def experts(self, x_TH: torch.Tensor, block: Block) -> torch.Tensor:
+        """As in Ways."""
+        routing, experts = self._route(x_TH, block), block.expert_weights
+        if self._two_levels:
+            rail, node = self._axes["ep_rail"], self._axes["ep_node"]
+            out_TH, tokens = across(x_TH, routing, rail, node, experts)
+        else:
+            out_TH, tokens = exchange(x_TH, routing, self._axes["ep"], experts), []
+        before = sum(one.layer == block.layer for one in self._sent)
+        counts = tuple(routing.counts.tolist())
+        self._sent.append(Routed(block.layer, before, counts, tuple(tokens), routing.dropped))
+        return out_TH
+
+    def finish(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        """As in Ways; what was sent in the step can be read after it."""
+        self.routed, self._sent = tuple(self._sent), []
+        self._inner.finish(parameters)
+
+    def _route(self, x_TH: torch.Tensor, block: Block) -> Routing:
+        forced, split, positions = self.forced_BSK, self._positions, block.model.sequence
+        if split is None or split.size == 1:
+            flat = None if forced is None else forced.flatten(0, 1)
+            return route(x_TH, block, positions=positions, forced_TK=flat)
+
+        def earlier(counts_BE: torch.Tensor) -> torch.Tensor:
+            all_BE = split.all_gather(counts_BE).view(split.size, *counts_BE.shape)
+            return all_BE[: split.index].sum(0)
+
+        if forced is not None:
+            forced = forced.chunk(split.size, 1)[split.index].flatten(0, 1)
+        return route(
+            x_TH, block, positions=positions // split.size, forced_TK=forced, earlier=earlier
+        )
+
+
+def exchange(x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts) -> torch.Tensor:
+    """The mixture over the ranks of ``axis``, each of which has an equal share of the experts, in order."""
+    counts_Re = routing.counts.view(axis.size, -1)
+    got_Re = axis.all_to_all(counts_Re)
+    sends, receives = counts_Re.sum(1).tolist(), got_Re.sum(1).tolist()
+    rows_CH = swap(x_TH.index_select(0, routing.token), axis, sends, receives)
+    # They arrive by rank and then by expert; experts take them by expert and then by rank.
+    expert = torch.arange(got_Re.shape[1], device=x_TH.device).repeat(axis.size)
+    order = torch.argsort(expert.repeat_interleave(got_Re.view(-1)), stable=True)
+    y_CH = run_experts(rows_CH.index_select(0, order), got_Re.sum(0).tolist(), experts)
+    back_CH = swap(y_CH.index_select(0, torch.argsort(order)), axis, receives, sends)
+    return combine(back_CH, routing, x_TH)
+
+
+def across(
+    x_TH: torch.Tensor, routing: Routing, rail: Axis, node: Axis, experts: Experts
+) -> tuple[torch.Tensor, list[int]]:
+    """As ``exchange`` on two levels, and how many tokens went to each node. A row is a (token, node)."""
+    (T, H), N, E = x_TH.shape, rail.size, routing.counts.numel()
+    expert = torch.arange(E, device=x_TH.device).repeat_interleave(routing.counts)
+    weight_TE = x_TH.new_zeros(T, E).index_put((routing.token, expert), routing.weight)
+    weight_TNX = weight_TE.view(T, N, E // N)
+    to, token = (weight_TNX != 0).any(2).T.nonzero(as_tuple=True)
+    counts_N = torch.bincount(to, minlength=N)
+    sends, receives = counts_N.tolist(), rail.all_to_all(counts_N).tolist()
+    rows = torch.cat([x_TH.index_select(0, token), weight_TNX[token, to]], 1)
+    x_RH, weight_RX = torch.split(swap(rows, rail, sends, receives), [H, E // N], 1)
+    expert, row = (weight_RX != 0).T.nonzero(as_tuple=True)
+    counts_X = torch.bincount(expert, minlength=E // N)
+    inside = Routing(row, weight_RX[row, expert], counts_X, 0)
+    home_RH = swap(exchange(x_RH, inside, node, experts), rail, receives, sends)
+    return torch.zeros_like(x_TH).index_add(0, token, home_RH), sends
+
+
+def swap(rows: torch.Tensor, axis: Axis, sends: list[int], receives: list[int]) -> torch.Tensor:
+    """``sends`` rows to each rank for ``receives`` from each; backward, gradients the other way."""
+    if axis.size == 1:
+        return rows
+    swapped: torch.Tensor = _Swap.apply(rows, axis, sends, receives)  # type: ignore[no-untyped-call]
+    return swapped
+
+
+class _Swap(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: torch.Tensor, axis: Axis, sends: list[int], receives: list[int]
+    ) -> torch.Tensor:
+        ctx.axis, ctx.sends, ctx.receives = axis, sends, receives
+        return axis.all_to_all(rows.contiguous(), sends, receives)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        back = ctx.axis.all_to_all(grad.contiguous(), ctx.receives, ctx.sends)
+        return back, None, None, None
