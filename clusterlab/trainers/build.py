@@ -16,10 +16,18 @@ from clusterlab.trainers.weights import first_value, part_of, weights_of
 
 
 def build(
-    setup: Setup, rank: int, axes: Mapping[str, Axis], ledger: Ledger, device: torch.device
+    setup: Setup,
+    rank: int,
+    axes: Mapping[str, Axis],
+    ledger: Ledger,
+    device: torch.device,
+    values: Mapping[str, torch.Tensor] | None = None,
 ) -> Trainer:
-    """The trainer of ``rank``; ``axes`` from ``open_axes``. All ranks build alike."""
-    own = OnRank(setup, place_of(rank, setup.mesh), axes, ledger, device)
+    """The trainer of ``rank``; ``axes`` from ``open_axes``. All ranks build alike.
+
+    ``values``: parameters to go on with, named and cut as ``Trainer.held`` has them.
+    """
+    own = OnRank(setup, place_of(rank, setup.mesh), axes, ledger, device, values)
     layers = range(setup.model.layers)
     model = Transformer(setup.model, own_values(own), layers, ways_of(own))
     return PlainTrainer(own, model, update_of(own, model))
@@ -29,6 +37,8 @@ def own_values(own: OnRank) -> dict[str, torch.Tensor]:
     """First values of every parameter, this rank's part of those that are cut."""
     setup, place, device = own.setup, own.place, own.device
     dtype: torch.dtype = getattr(torch, setup.train.dtype)
+    if own.values is not None:
+        return {name: value.to(device, dtype).clone() for name, value in own.values.items()}
     return {
         weight.name: part_of(
             weight, first_value(weight, index, setup.train.seed), setup.mesh, place

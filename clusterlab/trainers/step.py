@@ -119,13 +119,16 @@ def held(parameters: Mapping[str, nn.Parameter]) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class OnRank:
-    """What a rank has before it builds anything."""
+    """What a rank has before it builds anything. ``values``: its parameters by name, to go on with those
+    instead of first values.
+    """
 
     setup: Setup
     place: Place
     axes: Mapping[str, Axis]
     ledger: Ledger
     device: torch.device
+    values: Mapping[str, torch.Tensor] | None = None
 
 
 class PlainTrainer:
