@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterlab.bench.groups import is_transfer
-from clusterlab.core.pairs import between
+from clusterlab.core.pairs import between, ranks_in_words
 from clusterlab.core.rows import Point
 
 
@@ -19,5 +19,6 @@ def point_label(point: Point) -> str:
     parts += [f"root {point.root}"] if point.root is not None else []
     place = "in place" if point.in_place else "out of place"
     parts += [f"{point.size_bytes} B", place]
-    parts += [f"ranks {','.join(map(str, point.ranks))}"] if point.ranks is not None else []
+    parts += [ranks_in_words(point.collective, point.ranks)] if point.ranks is not None else []
+    parts += [point.timing] if point.timing != "eager" else []
     return " ".join(parts)

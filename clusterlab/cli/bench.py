@@ -34,13 +34,26 @@ def request(
         str,
         typer.Argument(
             help="all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, reduce, send_recv "
-            "(nccl-tests' spellings too), several with commas, or all; or pairs: every pair of ranks."
+            "(nccl-tests' spellings too), several with commas, or all (these seven); alltoallv, gather, "
+            "scatter; or pairs: every pair of ranks."
         ),
     ],
     begin: Annotated[
-        str | None, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1.5M, 1G.")
+        str | None,
+        typer.Option(
+            "-b",
+            "--minbytes",
+            help="Smallest size: 8, 4K, 1.5M, 1G (default: 8 on NCCL, 1K on gloo).",
+        ),
     ] = None,
-    end: Annotated[str | None, typer.Option("-e", "--maxbytes", help="Largest size.")] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "-e",
+            "--maxbytes",
+            help="Largest size (default: with -b alone that size; else 8G on NCCL, 16M on gloo).",
+        ),
+    ] = None,
     factor: Annotated[
         float | None, typer.Option("-f", "--stepfactor", help="Multiply sizes by this (default 2).")
     ] = None,
@@ -84,14 +97,24 @@ def request(
     graph_launches: Annotated[
         int,
         typer.Option(
-            "-G", "--cudagraph", help="Replay a CUDA graph of the iterations this often (0: none)."
+            "-G", "--cudagraph", help="Replay a CUDA graph of -n calls this often (0: none)."
         ),
     ] = 0,
     aggregated: Annotated[
-        int, typer.Option("-m", "--agg_iters", "--agg-iters", help="Calls grouped in one.")
+        int,
+        typer.Option(
+            "-m", "--agg_iters", "--agg-iters", help="Calls in one NCCL group; not on gloo."
+        ),
     ] = 1,
     blocking: Annotated[
-        int, typer.Option("-z", "--blocking", min=0, max=1, help="Wait after each call (1).")
+        int,
+        typer.Option(
+            "-z",
+            "--blocking",
+            min=0,
+            max=1,
+            help="Let the host wait after each call (1); ranks do not wait for each other.",
+        ),
     ] = 0,
     check: Annotated[
         int, typer.Option("-c", "--check", min=0, max=1, help="Check the data (1) or not (0).")
@@ -108,7 +131,8 @@ def request(
         ),
     ] = "float",
     root: Annotated[
-        int, typer.Option("-r", "--root", help="Root rank of broadcast and reduce.")
+        int,
+        typer.Option("-r", "--root", help="Root rank of broadcast, reduce, gather and scatter."),
     ] = 0,
     ranks: Annotated[
         int | None,
@@ -167,7 +191,8 @@ def request(
         str | None,
         typer.Option(
             "--pattern",
-            help="Groups of ranks that run at the same time: node, rail, halves, nodes:K or groups:0-3/4-7.",
+            help="Groups of ranks that run at the same time: all (one), node, rail, halves, nodes:K or "
+            "groups:0-3/4-7.",
         ),
     ] = None,
     uneven: Annotated[

@@ -77,7 +77,7 @@ def report(
 
             typer.echo(f"report: {write_report(opened)}")
     if check:
-        return _code_of(data.comparison.judged.verdict)
+        return _code_of(data.judged.verdict)
     return ExitCode.FINDING if data.comparison.wrong else ExitCode.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clusterlab.core.dtypes import DTYPES
+from clusterlab.core.patterns import group_name
 from clusterlab.core.rows import Point, make_point
 
 Pair = tuple[int, int]
@@ -62,3 +63,10 @@ def _round_steps(
 def between(collective: str, ranks: Sequence[object]) -> str:
     """Which ranks, and which way: ``0 → 3`` for a send, ``0 ↔ 3`` for both ways."""
     return (" → " if collective == "send" else " ↔ ").join(map(str, ranks))
+
+
+def ranks_in_words(collective: str, ranks: Sequence[int]) -> str:
+    """``rank 0 → 3`` of a pair, ``ranks 0-3,8`` of a group."""
+    if collective in ("send", "ping_pong") or (collective == "send_recv" and len(ranks) == 2):
+        return f"rank {between(collective, ranks)}"
+    return group_name(tuple(ranks), None)

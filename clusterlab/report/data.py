@@ -20,9 +20,10 @@ from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
 from clusterlab.verdict.compare import Comparison, compare
 from clusterlab.verdict.groups import GroupTable, group_tables
+from clusterlab.verdict.judge import Judged
 from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.pairs import PairTable, pair_tables
-from clusterlab.verdict.soak import Soaked, soaked, tolerance_of
+from clusterlab.verdict.soak import Soaked, judge_soak, soaked, tolerance_of
 from clusterlab.verdict.steady import quiet
 
 
@@ -48,6 +49,11 @@ class ReportData:
     overheads: tuple[Overhead, ...] = ()
     groups: tuple[GroupTable, ...] = ()
 
+    @property
+    def judged(self) -> Judged:
+        """The run's verdict: what its passes say of a soak, else what its rows say beside the predictions."""
+        return judge_soak(self.soaked) if self.soaked else self.comparison.judged
+
 
 def load(run: RunDir) -> ReportData:
     """Read and compare ``run``. Raises UsageError when one of its files is damaged."""
@@ -65,7 +71,7 @@ def load(run: RunDir) -> ReportData:
         findings=read_findings(run.path),
         notes=(
             *_notes(run, len(latest.rows), latest.superseded),
-            *noise_notes(latest.rows),
+            *noise_notes(latest.rows, of_soak=bool(lines.passes)),
             *records.warnings,
             *lines.warnings,
         ),
@@ -76,12 +82,17 @@ def load(run: RunDir) -> ReportData:
     )
 
 
-def noise_notes(rows: Sequence[Row]) -> list[str]:
-    """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule)."""
+def noise_notes(rows: Sequence[Row], *, of_soak: bool = False) -> list[str]:
+    """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule). None of wrong
+    data, which is worse, and none of a soak: its rows are of one pass, and its verdict knows noise.
+    """
+    if of_soak or any(row.wrong for row in rows):
+        return []
     found = quiet(rows)
     if found.noisy:
         what = found.what[0].upper() + found.what[1:]
-        return [f"{what}: {'; '.join(found.reasons)}. Another run may find other figures."]
+        help_ = " More iterations help (-n; of bench, -n auto)." if found.few else ""
+        return [f"{what}: {'; '.join(found.reasons)}. Another run may find other figures.{help_}"]
     if found.unsteady:
         return [
             f"{found.unsteady} of {found.points} points were unsteady while they were measured: another run "

@@ -127,7 +127,7 @@ def page_view(data: ReportData) -> PageView:
     return PageView(
         title=plain(info.name),
         run_id=plain(info.run_id),
-        mark=_mark(data.comparison.judged.verdict, data.comparison.judged.reason),
+        mark=_mark(data.judged.verdict, data.judged.reason),
         counts=_counts(data),
         notes=tuple(plain(note) for note in data.notes),
         findings=tuple(_finding(f) for f in data.findings),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from clusterlab.core.pairs import between
+from clusterlab.core.pairs import ranks_in_words
 from clusterlab.core.rows import Point
 from clusterlab.core.sizes import human_size
 from clusterlab.report.text import plain
@@ -60,10 +60,12 @@ def print_or_give_up(text: str, stream: TextIO, complain: TextIO | None) -> Text
 
 
 def describe(point: Point) -> str:
-    """A point in words: ``all_reduce float32 sum 4 KiB in place``, ``send float32 4 KiB rank 0 → 3``."""
+    """A point in words: ``all_reduce float32 sum 4 KiB in place``, ``send float32 4 KiB rank 0 → 3``,
+    ``all_reduce float32 sum 4 KiB ranks 0-3``.
+    """
     words = [point.collective, point.dtype, point.op or "", human_size(point.size_bytes)]
     if point.ranks is not None:
-        words.append(f"rank {between(point.collective, point.ranks)}")
+        words.append(ranks_in_words(point.collective, point.ranks))
     return " ".join(w for w in words if w) + (" in place" if point.in_place else "")
 
 

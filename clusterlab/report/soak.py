@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from clusterlab.report.numbers import percent, three_digits
+from clusterlab.verdict.drift import LEAST_PASSES
 from clusterlab.verdict.soak import Soaked
 
 _LEAST_HOURS = 0.25
@@ -19,8 +20,8 @@ def soak_lines(points: Sequence[Soaked]) -> list[str]:
 def _lines(point: Soaked) -> list[str]:
     drift = point.drift
     lines = [
-        f"Soak of {point.name}: {drift.passes} passes in {_hours(drift.hours)}, median "
-        f"{three_digits(drift.median_us)} us, cv {percent(drift.cv)}",
+        f"Soak of {point.name}: {drift.passes} pass{'' if drift.passes == 1 else 'es'} in "
+        f"{_hours(drift.hours)}, median {three_digits(drift.median_us)} us, cv {percent(drift.cv)}",
         f"  {drift.verdict.value}: {drift.reason}",
     ]
     # Of minutes, a drift per hour is a guess: the reason has it over the run.
@@ -30,11 +31,14 @@ def _lines(point: Soaked) -> list[str]:
             f"({percent(drift.per_hour_low, signed=True)} to "
             f"{percent(drift.per_hour_high, signed=True)})"
         )
-    lines.append(
-        f"  slow passes (over 5 MAD) {percent(drift.slow_share)}; worst window "
-        f"{_hours(drift.worst.start_s / 3600)} to {_hours(drift.worst.end_s / 3600)}, "
-        f"{drift.worst.ratio:.2f} x the median"
-    )
+    if drift.passes >= LEAST_PASSES:
+        lines.append(
+            f"  slow passes (over 5 MAD) {percent(drift.slow_share)}; worst window "
+            f"{_hours(drift.worst.start_s / 3600)} to {_hours(drift.worst.end_s / 3600)}, "
+            f"{drift.worst.ratio:.2f} x the median"
+        )
+    if point.wrong:
+        lines.append(f"  wrong data: {point.wrong} elements; the soak ended there")
     for what, rho in (("temperature", point.with_temperature), ("clock", point.with_clock)):
         if rho is not None:
             lines.append(f"  rank correlation with the GPUs' {what} {rho:+.2f}")

@@ -78,6 +78,8 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         "run_id": data.run.info.run_id,
         "path": str(data.run.path),
         **comparison_to_json(data.comparison),
+        "verdict": data.judged.verdict.value,
+        "reason": data.judged.reason,
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
         "groups": groups_to_json(data.groups),
@@ -100,7 +102,7 @@ def _beside_lines(data: ReportData) -> list[str]:
 def _print_head(console: Console, data: ReportData) -> None:
     from rich.text import Text
 
-    judged = data.comparison.judged
+    judged = data.judged
     verdict = Text.assemble((judged.verdict.value, _STYLES[judged.verdict]), f": {judged.reason}")
     _print_line(console, plain(data.run.info.run_id))
     _print_line(console, verdict)

@@ -49,7 +49,13 @@ def resolve(request: BenchRequest) -> SweepConfig:
     check_typed(request.ranks, request.backend)
     backend = backend_here(request.backend)
     given_calibration(request.calibration, backend)  # refused before ranks start
+    _refuse(request, backend)
     config = resolve_pairs(request, backend) if wants_pairs(request) else _of_all(request, backend)
+    if request.output_file and (config.of_pairs or config.of_groups):
+        raise UsageError(
+            "nccl-tests has no file of pairs or groups of ranks", where="-J",
+            fix="--json, or records.jsonl in the run directory",
+        )  # fmt: skip
     return replace(
         config,
         timings=timings(request.timing, request.graph_launches, backend),
@@ -62,6 +68,30 @@ def resolve(request: BenchRequest) -> SweepConfig:
         uneven=uneven_typed(request.uneven),
         calibration=request.calibration,
     )
+
+
+def _refuse(request: BenchRequest, backend: str) -> None:
+    """Raises UsageError naming the option, before a run directory is made and ranks start."""
+    if request.aggregated < 1:
+        raise UsageError(f"{request.aggregated}", where="-m", expected="at least 1")
+    if request.aggregated > 1 and backend == "gloo":
+        raise UsageError(
+            f"{request.aggregated}: gloo has no groups of calls",
+            where="-m", expected="1, or --backend nccl on GPUs",
+        )  # fmt: skip
+    if request.aggregated > 1 and wants_pairs(request):
+        raise UsageError(
+            f"{request.aggregated}: the calls of a ping-pong wait for each other, those of a group do not",
+            where="-m", expected="1 with pairs",
+        )  # fmt: skip
+    if not 0 < request.median_within < 1:
+        raise UsageError(
+            f"{request.median_within:g}", where="--within", expected="a share from 0 to 1"
+        )
+    if not 0 < request.budget_s < 1e9:
+        raise UsageError(f"{request.budget_s:g}", where="--budget", expected="seconds above 0")
+    if request.corrupt is not None and not request.check:
+        raise UsageError("nothing would see it with -c 0", where="--corrupt", expected="-c 1")
 
 
 def _of_all(request: BenchRequest, backend: str) -> SweepConfig:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from clusterlab.bench.labels import point_label
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.core.pairs import between
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
 from clusterlab.records.lines import read_lines
@@ -126,13 +126,13 @@ def tell(run: RunDir) -> None:
     data = load(run)
     planned = run.info.planned_points
     points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
-    judged = data.comparison.judged
+    judged = data.judged
     print(
         f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
         file=sys.stderr,
     )
     wrong = wrong_data_lines(run.records().rows)
-    for note in (*noise_notes(data.rows), *wrong):
+    for note in (*noise_notes(data.rows, of_soak=bool(data.soaked)), *wrong):
         print(f"clusterlab: {note}", file=sys.stderr)
     if wrong and len(data.rows) < (planned or 0) and not run.info.configuration.get("keep_going"):
         print(
@@ -144,16 +144,12 @@ def tell(run: RunDir) -> None:
 def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:
     """One line per row with wrong elements: where the first one is, expected and got."""
     return [
-        f"wrong data: {row.collective} {row.dtype} {_variant(row)} {row.size_bytes} B: {row.wrong} wrong "
+        f"wrong data: {point_label(row.point)}: {row.wrong} wrong "
         f"elements, the first on rank {row.wrong_rank} at index {row.wrong_index}: "
         f"expected {row.wrong_expected!r}, got {row.wrong_got!r}"
         for row in rows
         if row.wrong
     ]
-
-
-def _variant(row: Row) -> str:
-    return row.op or (f"rank {between(row.collective, row.ranks)}" if row.ranks else "")
 
 
 def wrong_data_findings(rows: tuple[Row, ...]) -> tuple[Finding, ...]:

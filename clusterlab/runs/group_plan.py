@@ -25,8 +25,9 @@ def plan_groups(pattern: str, placement: Placement) -> tuple[RankGroup, ...]:
     found = tuple(group for group in groups if len(group.ranks) > 1)
     if not found:
         hosts = len(placement.hosts)
+        where = "1 host" if hosts == 1 else f"{hosts} hosts"
         raise UsageError(
-            f"all {len(groups)} groups of {placement.world_size} ranks on {hosts} hosts have one rank",
+            f"each of the {len(groups)} groups of {placement.world_size} ranks on {where} has one rank",
             where=f"--pattern {pattern}",
             expected="groups of two ranks or more",
             fix="a rail needs several hosts, a node several ranks on a host",

@@ -27,8 +27,9 @@ def resolve_pairs(request: BenchRequest, backend: str) -> SweepConfig:
     for option, value in (("--pattern", request.pattern), ("--uneven", request.uneven)):
         if value is not None:
             raise UsageError("pairs have none", where=option, expected="bench with a collective")
-    if request.strict_table:
-        raise UsageError("nccl-tests has no table of pairs", where="--nccl-tests")
+    for option, wanted in (("--nccl-tests", request.strict_table), ("-I", request.per_iteration)):
+        if wanted:
+            raise UsageError("nccl-tests has no table of pairs", where=option)
     first, last, stride = DEFAULT_SIZES[backend]
     nothing_typed = request.begin is None and request.end is None
     default_stride = stride if nothing_typed and request.step is None else None

@@ -132,7 +132,7 @@ def _verdict(
     passes: int, trend: Trend, trend_found: bool, jumps: _Jumps, tolerance: float
 ) -> tuple[Verdict, str]:
     if passes < LEAST_PASSES:
-        return Verdict.NO_VERDICT, f"{passes} passes: at least {LEAST_PASSES} can tell"
+        return Verdict.NO_VERDICT, f"fewer than {LEAST_PASSES} passes cannot tell"
     step, swing = jumps
     said = []
     if trend_found:

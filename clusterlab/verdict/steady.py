@@ -18,6 +18,8 @@ WIDE = 0.10
 MANY, FEWEST, LEAST_CV = 0.05, 3, 0.05
 NOISY_SHARE = 0.1
 FEW = 50
+WITH_INTERVAL = 6
+"""Iterations from which on a median has a 95 % interval: 2 of 2^n orders miss it (docs/decisions/017)."""
 
 _NOT_HELD_BACK = frozenset({"applications_clocks_setting", "display_clock_setting"})
 """Clocks that somebody set: the same in every run."""
@@ -46,9 +48,11 @@ class Quiet:
 
 
 def wide(row: Row) -> bool:
-    """Whether the 95 % interval of its median is wider than WIDE of it."""
+    """Whether the 95 % interval of its median is wider than WIDE of it; so few iterations as have none do not
+    know it either.
+    """
     if row.p50_low_us is None or row.p50_high_us is None:
-        return False
+        return row.samples is not None and 0 < row.samples < WITH_INTERVAL
     return row.p50_high_us - row.p50_low_us > WIDE * row.time_us_p50
 
 

@@ -120,7 +120,10 @@ def entry(number: int, state: str = "completed", **more: object) -> dict[str, ob
             "last completed all_reduce #1 of 1024 elements, pending all_reduce #2 of 1024 elements "
             "(started) and 1 after it",
         ),
-        ([entry(1, "scheduled", retired=True)], "last completed all_reduce #1 of 1024 elements, nothing pending"),
+        (
+            [entry(1, "scheduled", retired=True)],
+            "last completed all_reduce #1 of 1024 elements, nothing pending",
+        ),
         ([entry(5, "scheduled")], "last completed nothing, pending all_reduce #5 of 1024 elements"),
         (
             [entry(1, profiling_name="nccl:send 0->1", is_p2p=True, p2p_seq_id=9)],

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from clusterlab.core.collectives import busbw_factor, collectives
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
-from clusterlab.core.pairs import LATENCY_BYTES, between, one_by_one, pair_steps, round_robin
+from clusterlab.core.pairs import (
+    LATENCY_BYTES,
+    between,
+    one_by_one,
+    pair_steps,
+    ranks_in_words,
+    round_robin,
+)
 from clusterlab.core.rows import make_point, ranks_from_json
 
 sizes = st.integers(2, 65)
@@ -80,3 +87,21 @@ def test_foreign_ranks_are_refused_with_their_place(data: object) -> None:
 def test_a_pair_says_which_way() -> None:
     assert between("send", (3, 0)) == "3 → 0"
     assert between("send_recv", (0, 3)) == "0 ↔ 3"
+
+
+@pytest.mark.parametrize(
+    ("collective", "ranks", "words"),
+    [
+        ("send", (3, 0), "rank 3 → 0"),
+        ("ping_pong", (0, 1), "rank 0 ↔ 1"),
+        ("send_recv", (0, 1), "rank 0 ↔ 1"),
+        ("send_recv", (0, 1, 2), "ranks 0-2"),
+        ("all_reduce", (0, 1), "ranks 0-1"),
+        ("all_reduce", tuple(range(0, 1024, 512)), "ranks 0,512"),
+        ("all_reduce", tuple(range(512)), "ranks 0-511"),
+    ],
+)
+def test_a_group_is_not_taken_for_a_pair_and_stays_short(
+    collective: str, ranks: tuple[int, ...], words: str
+) -> None:
+    assert ranks_in_words(collective, ranks) == words

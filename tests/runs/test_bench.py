@@ -94,6 +94,9 @@ def test_corrupted_data_is_caught_with_rank_index_expected_and_got(
     assert done.returncode == 1
     assert "the first on rank 1 at index 17: expected " in done.stderr
     assert ("--keep-going measures all of it" in done.stderr) == (not options)
+    for place in ("out of place", "in place") if options else ("out of place",):
+        assert f"wrong data: all_reduce int32 sum 1024 B {place}: 1 wrong elements" in done.stderr
+    assert "too few" not in done.stderr and "noisy" not in done.stderr  # wrong data is the news
     rows = rows_of(bench.run_dir())
     assert len(rows) == points
     assert {(r.wrong, r.wrong_rank, r.wrong_index) for r in rows} == {(1, 1, 17)}

@@ -65,9 +65,9 @@ def test_groups_of_one_rank_are_left_out() -> None:
         [(0, 0), (0, 1), (1, 0)]
     )))  # fmt: skip
     assert {p.ranks for p in plan(config("node"), placement).points} == {(0, 1)}
-    with pytest.raises(UsageError, match="have one rank"):
+    with pytest.raises(UsageError, match="has one rank"):
         plan(config("rail"), placed(1, 4))
-    with pytest.raises(UsageError, match="have one rank"):  # not known where: all on one host
+    with pytest.raises(UsageError, match="has one rank"):  # not known where: all on one host
         make_plan(config("rail"), 4, lambda *_: None)
 
 

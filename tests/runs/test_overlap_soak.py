@@ -143,6 +143,8 @@ def test_a_soak_too_short_to_say_has_its_own_exit_code(bench: Bench) -> None:
     told = json.loads(done.stdout)
     assert told["verdict"] == Verdict.NO_VERDICT
     assert told["points"][0]["drift"]["passes"] >= 2
+    assert f"verdict no_verdict: {told['reason']}" in done.stderr
+    assert "noisy" not in done.stderr  # its one row is of one pass
     run_dir = open_run(bench.run_dir())
     assert len(run_dir.records().rows) == 1
     assert run_dir.info.attempts[0].exit_code == 3
@@ -194,3 +196,5 @@ def test_wrong_data_ends_a_soak_at_once(bench: Bench) -> None:
     assert [p.wrong for p in read_lines(folder).passes] == [1]
     assert [f.code for f in read_findings(folder)] == ["WRONG_DATA"]
     assert "rank 1 at index 17" in done.stderr
+    assert "verdict invalid: wrong data" in done.stderr
+    assert "the soak ended there" in done.stdout

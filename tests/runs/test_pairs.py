@@ -55,12 +55,22 @@ def test_concurrent_or_one_by_one_are_the_same_points() -> None:
     [
         ({"place": "in"}, "--place"),
         ({"strict_table": True}, "--nccl-tests"),
+        ({"per_iteration": True}, "-I"),
+        ({"output_file": "p.json"}, "-J"),
+        ({"collective_text": "all_reduce", "pattern": "halves", "output_file": "p.json"}, "-J"),
+        ({"aggregated": 0}, "-m"),
+        ({"aggregated": 2}, "-m: 2: gloo has no groups"),
+        ({"median_within": 5.0}, "--within: 5; expected a share"),
+        ({"budget_s": 0.0}, "--budget: 0; expected seconds above 0"),
+        ({"corrupt": "1:17", "check": False}, "--corrupt: nothing would see it with -c 0"),
         ({"iterations": "0"}, "-n"),
         ({"collective_text": "all_reduce", "one_by_one": True}, "--one-by-one"),
         ({"collective_text": "all_reduce,pairs"}, "unknown collective 'pairs'"),
     ],
 )
-def test_what_pairs_do_not_have_is_refused(changes: dict[str, object], message: str) -> None:
+def test_what_is_not_there_is_refused_by_its_option(
+    changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         resolve(replace(TYPED, **changes))  # type: ignore[arg-type]
 
@@ -138,7 +148,7 @@ def test_the_first_corrupted_pair_is_the_last(bench: Bench) -> None:
     done = bench("pairs", "-g", "2", "-b", "4K", "-n", "2", "-w", "0", "--one-by-one",
                  "--corrupt", "0:1", "--json")  # fmt: skip
     assert done.returncode == 1
-    assert "wrong data: ping_pong float32 rank 0 ↔ 1 8 B: 1 wrong elements" in done.stderr
+    assert "wrong data: ping_pong float32 8 B rank 0 ↔ 1: 1 wrong elements" in done.stderr
     assert "the first on rank 0 at index 1: expected " in done.stderr
     assert len(done.stdout.splitlines()) == 1
 
@@ -148,7 +158,7 @@ def test_a_corrupted_pair_is_exit_code_1_and_named(bench: Bench) -> None:
     done = bench("pairs", "-g", "2", "-b", "4K", "-n", "2", "-w", "0", "--one-by-one",
                  "--corrupt", "1:1", "--keep-going", "--json")  # fmt: skip
     assert done.returncode == 1
-    assert "wrong data: send float32 rank 0 → 1 4096 B: 1 wrong elements" in done.stderr
+    assert "wrong data: send float32 4096 B rank 0 → 1: 1 wrong elements" in done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(r["collective"], r["ranks"], r["wrong"]) for r in rows] == [
         ("ping_pong", [0, 1], 1),

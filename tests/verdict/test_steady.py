@@ -45,6 +45,8 @@ def with_width(row: Row, share: float) -> Row:
         ({"throttled": "applications_clocks_setting, hw_thermal_slowdown"}, True),
         ({"throttled": "applications_clocks_setting"}, False),
         ({"p50_low_us": None, "p50_high_us": None}, False),
+        ({"p50_low_us": None, "p50_high_us": None, "samples": 5}, True),
+        ({"p50_low_us": None, "p50_high_us": None, "samples": None}, False),
     ],
 )
 def test_what_makes_a_point_unsteady(changes: dict[str, object], expected: bool) -> None:
