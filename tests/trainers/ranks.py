@@ -172,8 +172,12 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def reference(setup: Setup) -> Trained:
     """``train_reference`` of ``setup``, computed once for all meshes and strategies."""
-    kept = {name: getattr(setup.train, name) for name in ("batch", "steps", "lr", "seed", "dtype")}
-    return _reference(replace(setup, mesh=MeshConfig(), train=TrainConfig(**kept)))
+    names = ("batch", "steps", "lr", "seed", "dtype", "routing")
+    kept = {name: getattr(setup.train, name) for name in names}
+    # A forced routing is made for as many ranks as share experts, also where one process runs it.
+    forced = setup.mesh.ep if setup.train.routing != "learned" else 1
+    mesh = MeshConfig(dp=forced, ep=forced)
+    return _reference(replace(setup, mesh=mesh, train=TrainConfig(**kept)))
 
 
 @cache

@@ -44,7 +44,7 @@ class ExpertWays(Ways):
 
     def __init__(self, inner: Ways, setup: Setup, axes: Mapping[str, Axis]) -> None:
         for name, method in vars(Ways).items():
-            if callable(method) and name not in vars(ExpertWays):
+            if callable(method) and not name.startswith("_") and name not in vars(ExpertWays):
                 setattr(self, name, getattr(inner, name))
         self._inner, self._axes = inner, axes
         self._positions = axes["tp"] if setup.mesh.sequence is not None else None
