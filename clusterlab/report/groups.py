@@ -41,14 +41,17 @@ def group_lines(tables: Sequence[GroupTable], placement: Placement | None) -> li
         lines += ["#", *_matrix(same, placement)]
     if not lines:
         return []
-    return [*lines, "#", *verdict_lines(slow_groups(tables), placement)]
+    return [*lines, "#", *verdict_lines(tables, placement)]
 
 
-def verdict_lines(slow: Sequence[SlowGroup], placement: Placement | None) -> list[str]:
-    """Who stands out, a line each, or that nobody does."""
-    if not slow:
-        return ["# No group stands out."]
-    return [f"# Slower than its peers: {slow_text(group, placement)}" for group in slow]
+def verdict_lines(tables: Sequence[GroupTable], placement: Placement | None) -> list[str]:
+    """Who stands out often enough to be named, a line each, or that nobody does."""
+    slow = slow_groups(tables)
+    if slow:
+        return [f"# Slower than its peers: {slow_text(group, placement)}" for group in slow]
+    if any(group.outlying for table in tables for group in table.groups):
+        return ["# No group stands out at two sizes and half of them, so none is named."]
+    return ["# No group stands out."]
 
 
 def slow_text(group: SlowGroup, placement: Placement | None) -> str:

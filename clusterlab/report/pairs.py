@@ -23,7 +23,7 @@ _WORDS = {
 _GLYPHS = ((2.0, "#"), (1.33, "+"), (1.1, "-"), (0.0, "."))
 """From which slowdown on a cell gets which character."""
 
-_LINE = "{:<22} {:>8} {:>8}  {:<32} {:>8} {:>6} {:>9}"
+_LINE = "{:<22} {:>8} {:>8}  {:<30} {:>8} {:>8} {:>9}"
 
 
 def what(table: PairTable) -> str:
@@ -54,7 +54,7 @@ def pair_lines(tables: Sequence[PairTable], placement: Placement | None) -> list
     lines = [
         f"Pairs of ranks, {tables[0].backend}",
         "",
-        _LINE.format("", "size", "median", "slowest pair", "its", "ratio", "predicted").rstrip(),
+        _LINE.format("", "size", "median", "slowest pair", "its", "/ median", "predicted").rstrip(),
         *(_summary(table, placement) for table in tables),
     ]
     for table in telling(tables):
@@ -107,12 +107,15 @@ def _matrix(table: PairTable, placement: Placement | None) -> list[str]:
     if not numbers:
         title += f"; median {three_digits(table.median)}, times slower: - 1.1 + 1.33 # 2"
     lines = [title]
+    grid = [[_cell(known.get((a, b)), table.slowest, numbers) for b in ranks] for a in ranks]
+    # 8 B over gloo are millionths of a GB/s: their digits need room, and ten ranks fit with 8 columns
+    width = max(8, 1 + max(len(cell) for cells in grid for cell in cells)) if numbers else 1
     if numbers:
-        lines.append("  rank " + "".join(f"{r:>8}" for r in ranks))
-    for row in ranks:
-        body = [_cell(known.get((row, column)), table.slowest, numbers) for column in ranks]
+        lines.append("  rank " + "".join(f"{r:>{width}}" for r in ranks))
+    for row, body in zip(ranks, grid, strict=True):
         host = f"  {_host(row, placement)}" if placement else ""
-        lines.append(f"  {row:>4} {'' if numbers else ' '}{''.join(body)}{host}")
+        text = "".join(f"{cell:>{width}}" for cell in body)
+        lines.append(f"  {row:>4} {'' if numbers else ' '}{text}{host}")
     return lines
 
 
@@ -120,6 +123,6 @@ def _cell(pair: PairValue | None, slowest: PairValue, numbers: bool) -> str:
     if not numbers:
         return " " if pair is None else next(g for least, g in _GLYPHS if pair.slowdown >= least)
     if pair is None:
-        return f"{NOT_KNOWN:>8}"
+        return NOT_KNOWN
     mark = "*" if pair is slowest else ""
-    return f"{mark + three_digits(pair.value):>8}"
+    return mark + three_digits(pair.value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -72,6 +73,19 @@ def test_the_matrix_has_every_group_and_fits(rows: list[Row]) -> None:
     assert "1 GiB" in wide[2]  # the largest is always shown
     assert wide[-1] == "# No group stands out."
     assert group_lines((), PLACEMENT) == []
+
+
+def test_a_group_that_stands_out_once_is_marked_and_not_named() -> None:
+    at = group_rows(sizes=SIZES)
+    once = [
+        replace(r, busbw_GBps=r.busbw_GBps / 3)
+        if r.size_bytes == min(SIZES) and r.ranks == at[0].ranks and not r.in_place
+        else r
+        for r in at
+    ]
+    lines = group_lines(group_tables(once), PLACEMENT)
+    assert sum(line.count("*") for line in lines) == 1 + 2  # the cell, and two keys
+    assert lines[-1] == "# No group stands out at two sizes and half of them, so none is named."
 
 
 def test_page_terminal_and_data_name_the_slow_group(rows: list[Row], tmp_path) -> None:

@@ -55,6 +55,15 @@ def test_many_ranks_get_a_character_each(rows: list[Row]) -> None:
     assert set(first[-n:]) <= set(" .-+#")
 
 
+@pytest.mark.parametrize("size", [8, 64, 4096, 1 << 30])
+def test_cells_of_any_size_stand_apart(size: int) -> None:
+    rows = [replace(r, algbw_GBps=r.size_bytes * 1.23e-8) for r in pair_rows(sizes=(size,))]
+    lines = pair_lines(pair_tables(rows), local_placement(4, "n0"))
+    cells = [line.split() for line in lines if re.match(r" {5}\d ", line)]
+    assert len(cells) == 3 * 4
+    assert all(len(words) == 1 + 4 + 1 for words in cells), lines
+
+
 def test_nothing_is_said_without_pairs() -> None:
     assert pair_lines((), None) == []
     assert pairs_view((), None) is None
