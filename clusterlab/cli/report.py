@@ -59,8 +59,11 @@ def report(
     from clusterlab.records.run_dir import open_run
     from clusterlab.report.data import load
     from clusterlab.report.terminal import comparison_data, print_comparison
+    from clusterlab.runs.bringup_report import is_bringup, report_again
 
     opened = open_run(run)
+    if is_bringup(opened):
+        return report_again(opened, as_json=as_json)
     data = load(opened)
     if tests_json is not None:
         _write_tests_json(opened, tests_json)

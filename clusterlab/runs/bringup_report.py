@@ -1,15 +1,15 @@
-"""Rank 0's end of a bring-up: judge, show, keep."""
+"""Rank 0's end of a bring-up: judge, show, keep; and what was kept, shown again."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from clusterlab.core.bringup import Bringup
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.bringup import Bringup, rank_from_json
+from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.records.documents import write_findings
-from clusterlab.records.files import write_json
-from clusterlab.records.run_dir import end_attempt, start_attempt
+from clusterlab.records.files import read_json, write_json
+from clusterlab.records.run_dir import RunDir, end_attempt, start_attempt
 from clusterlab.report.bringup import bringup_json, bringup_lines
 from clusterlab.runs.directory import given_or_new_run
 from clusterlab.verdict.bringup import growth_findings, judged
@@ -45,3 +45,28 @@ def report(bringup: Bringup, *, name: str | None, as_json: bool, repeat: int) ->
     write_findings(run.path, findings)
     end_attempt(run, code)
     return code
+
+
+def is_bringup(run: RunDir) -> bool:
+    """Whether ``run`` is one: it has no rows."""
+    return run.info.configuration.get("command") == "bringup"
+
+
+def report_again(run: RunDir, *, as_json: bool) -> int:
+    """Print what ``run`` kept, as it was printed then; the exit code. Raises UsageError for a damaged one."""
+    path = run.path / BRINGUP
+    document = read_json(path)
+    try:
+        bringup = Bringup(
+            **{name: document[name] for name in _KEPT},
+            ranks=tuple(rank_from_json(rank) for rank in document["ranks"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"not the document of a bring-up: {error!r}", where=str(path)) from error
+    findings = growth_findings(bringup)
+    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
+    sys.stdout.write(text + "\n")
+    return ExitCode.FINDING if findings else ExitCode.OK
+
+
+_KEPT = ("backend", "rendezvous", "identity_source", "versions")

@@ -34,6 +34,13 @@ def bringup(*words: str, folder: Path, **environ: str) -> subprocess.CompletedPr
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def reported(run: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CLI, "report", str(run), *words], capture_output=True, text=True, check=False, timeout=60,
+        env=clean_environment(),
+    )  # fmt: skip
+
+
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -87,6 +94,15 @@ def test_communicators_are_made_judged_and_kept(tmp_path: Path) -> None:
     kept = json.loads((run / "bringup.json").read_text())
     assert [len(r["repeated"]["create_s"]) for r in kept["ranks"]] == [30, 30]
     assert {g["resource"] for g in kept["growth"]} == {"rss_bytes", "fds", "threads"}
+    again = reported(run)
+    assert (again.returncode, again.stdout) == (0, done.stdout), (
+        "the same table, from what was kept"
+    )
+    assert json.loads(reported(run, "--json").stdout) == kept
+    (run / "bringup.json").write_text(json.dumps({**kept, "ranks": [{"rank": 0}]}))
+    damaged = reported(run)
+    assert damaged.returncode == 2 and "not the document of a bring-up" in damaged.stderr
+    assert "Traceback" not in damaged.stderr
 
 
 @ranks
