@@ -112,6 +112,18 @@ class Ledger:
             self._spans.append((phase, micro_batch, start, self.mark()))
             self._phase, self._micro_batch = before
 
+    @contextmanager
+    def labelled(self, phase: str, micro_batch: int | None = None) -> Iterator[None]:
+        """What is recorded inside belongs to ``phase``, which goes on or is over: no span of its own."""
+        before = self._phase, self._micro_batch
+        self._phase = phase
+        if micro_batch is not None:
+            self._micro_batch = micro_batch
+        try:
+            yield
+        finally:
+            self._phase, self._micro_batch = before
+
     def begin(self, op: str, axis: str, ranks: Sequence[int], size_bytes: int, dtype: str) -> _Open:
         """A collective begins now."""
         entry = _Open(
