@@ -28,9 +28,26 @@ def build(
     ``values``: parameters to go on with, named and cut as ``Trainer.held`` has them.
     """
     own = OnRank(setup, place_of(rank, setup.mesh), axes, ledger, device, values)
+    if setup.mesh.pp > 1:
+        return pipeline(own)
     layers = range(setup.model.layers)
     model = Transformer(setup.model, own_values(own), layers, ways_of(own))
     return PlainTrainer(own, model, update_of(own, model))
+
+
+def pipeline(own: OnRank) -> Trainer:
+    """The trainer of a rank that has some stages only."""
+    from clusterlab.trainers.plans.schedules import layers_of, stages_of
+    from clusterlab.trainers.strategies.pp import PipelineTrainer
+    from clusterlab.trainers.strategies.stages import Stages
+
+    layers = [
+        layer
+        for stage in stages_of(own.place.pp, own.setup)
+        for layer in layers_of(stage, own.setup)
+    ]
+    model = Transformer(own.setup.model, own_values(own), layers, ways_of(own))
+    return PipelineTrainer(Stages(own, model), update_of(own, model))
 
 
 def own_values(own: OnRank) -> dict[str, torch.Tensor]:
