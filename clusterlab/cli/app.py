@@ -29,6 +29,7 @@ from clusterlab.cli import (
     soak,
     submit,
     topo,
+    train,
 )
 from clusterlab.core.errors import ExitCode, UsageError
 
@@ -79,6 +80,7 @@ for _module in (
     soak,
     submit,
     topo,
+    train,
 ):
     _module.register(app)
 app.add_typer(bind.app, name="bind")

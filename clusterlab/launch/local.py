@@ -37,6 +37,7 @@ def run_local_ranks(
     *,
     log_dir: Path | None = None,
     grace_s: float = 3.0,
+    relay: tuple[signal.Signals, ...] = (),
 ) -> LocalOutcome:
     """Run ``rank_main`` as ``world_size`` ranks on this machine and wait for all of them.
 
@@ -46,7 +47,8 @@ def run_local_ranks(
     When a rank dies or fails, the others get ``grace_s`` seconds to finish, then SIGTERM, then after
     another ``grace_s`` SIGKILL. SIGINT, SIGTERM and SIGHUP to this process do the same without the
     first wait; a second one kills at once. No rank outlives this process. What happened is in the
-    outcome; nothing is raised for it.
+    outcome; nothing is raised for it. Signals of ``relay`` are passed on to all ranks, which ignore them
+    until they say otherwise.
 
     Call it from the main thread, with no other Python thread running (forking beside one can
     deadlock the child) and without having used CUDA (a forked process cannot use it again).
@@ -58,7 +60,7 @@ def run_local_ranks(
     if threading.active_count() > 1:
         raise RuntimeError(f"cannot fork beside running threads: {threading.enumerate()}")
     _import_torch()
-    job = _Job(grace_s)
+    job = _Job(grace_s, relay)
     with job.handling_signals():
         _start(job, world_size, rank_main, log_dir)
         job.wait()
@@ -94,6 +96,7 @@ class _Job:
     """The ranks that still run, how the others ended, and how far stopping them has gone."""
 
     grace_s: float
+    relay: tuple[signal.Signals, ...]
     running: dict[int, _Rank] = field(default_factory=dict)  # by pid
     exits: list[RankExit] = field(default_factory=list)
     interrupted_by: int | None = None
@@ -111,6 +114,7 @@ class _Job:
         # What the caller ignores stays ignored: SIGHUP under nohup, SIGINT behind a shell's `&`.
         heeded = [n for n in _STOP_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
         old = {number: signal.signal(number, self.on_signal) for number in heeded}
+        old |= {number: signal.signal(number, self.on_relayed) for number in self.relay}
         self.selector.register(wake_r, selectors.EVENT_READ, lambda: os.read(wake_r, 512))
         try:
             yield
@@ -134,6 +138,10 @@ class _Job:
             self.kill()
         else:
             self.terminate()
+
+    def on_relayed(self, number: int, _frame: FrameType | None) -> None:
+        """For the ranks, not for this process."""
+        self.send(number)
 
     def terminate(self) -> None:
         self.terminated_at = time.monotonic()
@@ -211,17 +219,21 @@ def _start(job: _Job, world_size: int, rank_main: RankMain, log_dir: Path | None
     sys.stderr.flush()
     host = socket.gethostname()
     with socket.create_server((LOOPBACK, 0), backlog=world_size + 8) as listening:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_STOP_SIGNALS, *job.relay))
         try:
             for rank in range(world_size):
                 identity = RankIdentity(rank, world_size, rank, world_size, 0, host, "local")
-                job.watch(_fork(identity, rank_main, listening, log_dir))
+                job.watch(_fork(identity, rank_main, listening, log_dir, job.relay))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _fork(
-    identity: RankIdentity, rank_main: RankMain, listening: socket.socket, log_dir: Path | None
+    identity: RankIdentity,
+    rank_main: RankMain,
+    listening: socket.socket,
+    log_dir: Path | None,
+    relay: tuple[signal.Signals, ...],
 ) -> _Rank:
     parent_pid = os.getpid()
     output = TaggedOutput.open(identity.rank, log_dir) if identity.rank else None
@@ -236,6 +248,7 @@ def _fork(
             listening=listening,
             report_fd=report_w,
             output_fd=output.child_fd if output else None,
+            ignored=relay,
         )
     os.close(report_w)
     if output is not None:

@@ -69,16 +69,18 @@ def become_rank(
     listening: socket.socket,
     report_fd: int,
     output_fd: int | None,
+    ignored: tuple[signal.Signals, ...] = (),
 ) -> NoReturn:
     """Run ``rank_main`` in this freshly forked process and leave the process with its exit code.
 
+    Signals of ``ignored`` do nothing until ``rank_main`` handles them.
     ``output_fd`` replaces stdout and stderr where given. An error is written to ``report_fd`` as one
     JSON object, so that the launcher can say which rank failed first and why.
     """
     code = 1
     try:
         _die_with_parent(parent_pid)
-        _restore_signals()
+        _restore_signals(ignored)
         if output_fd is not None:
             _redirect(output_fd)
         faulthandler.enable()
@@ -122,7 +124,7 @@ def _die_with_parent(parent_pid: int) -> None:
         os._exit(128 + signal.SIGKILL)  # it died before the request was in place
 
 
-def _restore_signals() -> None:
+def _restore_signals(ignored: tuple[signal.Signals, ...]) -> None:
     """SIGTERM (the launcher's request to stop) unwinds the stack. Ctrl-C and hang-up are its to handle."""
 
     def stop(number: int, _frame: object) -> NoReturn:
@@ -131,6 +133,8 @@ def _restore_signals() -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

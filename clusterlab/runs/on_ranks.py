@@ -7,6 +7,7 @@ it forked the ranks, by rank 0 where a launcher started them.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Work:
     ``check`` raises UsageError for so many ranks, before a directory is made. ``rank_main`` is one rank's
     part; its result is the rank's exit code. ``tell_end`` says how the run ended, given its path, the exit
     code so far and a message; its result is the exit code of all. Ranks that are asked to stop get
-    ``grace_s``.
+    ``grace_s``. Signals of ``relay`` that reach the process that forked the ranks are passed on to them.
     """
 
     backend: str
@@ -45,6 +46,7 @@ class Work:
     rank_main: Callable[[RankIdentity, Store, Path], int]
     tell_end: Callable[[Path, int, str | None], int]
     grace_s: float = 3.0
+    relay: tuple[signal.Signals, ...] = ()
 
 
 def run_on_ranks(work: Work) -> int:
@@ -65,7 +67,9 @@ def _locally(work: Work) -> int:
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
         return work.rank_main(identity, open_store(JOIN_TIMEOUT_S), run.path)
 
-    outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path, grace_s=work.grace_s)
+    outcome = run_local_ranks(
+        world_size, rank_main, log_dir=run.logs_path, grace_s=work.grace_s, relay=work.relay
+    )
     # A rank that ends with a finding has not failed: the report says what it found.
     found = outcome.culprit is not None and outcome.culprit.error is None
     found = found and outcome.exit_code == ExitCode.FINDING

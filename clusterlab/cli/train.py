@@ -1,0 +1,188 @@
+"""``clusterlab train``: a tiny transformer, trained in parallel, every byte accounted for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = """Examples:
+
+  clusterlab train dp -g 4                           data parallel on 4 local ranks
+
+  clusterlab train tp --tp 2 --dp 2 --hidden 256     tensor parallel pairs, two of them
+
+  clusterlab train pp -g 4 --schedule gpipe --micro-batches 8
+
+  clusterlab train 3d -g 8 --trace step.json         tp, pp and dp at once; the last step for Perfetto
+
+  srun --mpi=pmix --ntasks-per-node=8 clusterlab train ep --steps 100
+
+SIGUSR1 writes a checkpoint, SIGTERM writes one and ends. The same command with CLUSTERLAB_RUN_DIR set to the
+run goes on from it.
+
+Exit codes: 0 fine, 1 the loss is not finite, 2 usage, 4 a rank died or a deadline passed, 128+n signal n.
+"""
+
+
+def train(
+    strategy: Annotated[str, typer.Argument(help="dp, tp, sp, pp, ep or 3d (tp, pp and dp).")],
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            "-g",
+            "--ranks",
+            "--ngpus",
+            help="Ranks to start here (default: the mesh's, the GPUs, or 4).",
+        ),
+    ] = None,
+    dp: Annotated[int | None, typer.Option("--dp", help="Data parallel ranks.")] = None,
+    tp: Annotated[int | None, typer.Option("--tp", help="Tensor parallel ranks.")] = None,
+    pp: Annotated[int | None, typer.Option("--pp", help="Pipeline stages' ranks.")] = None,
+    ep: Annotated[
+        int | None, typer.Option("--ep", help="Ranks that share the experts; part of the dp ones.")
+    ] = None,
+    sequence_parallel: Annotated[
+        str | None,
+        typer.Option("--sequence-parallel", help="tp (beside tensor parallelism) or ulysses."),
+    ] = None,
+    per_node: Annotated[
+        int | None,
+        typer.Option(
+            "--per-node", help="Expert parallel ranks of a node: all-to-alls in two levels."
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", help="Training steps.")] = 20,
+    batch: Annotated[
+        int | None, typer.Option("--batch", help="Sequences of a step, over all ranks.")
+    ] = None,
+    micro_batches: Annotated[
+        int | None, typer.Option("--micro-batches", help="Parts of a rank's batch.")
+    ] = None,
+    layers: Annotated[int | None, typer.Option("--layers")] = None,
+    hidden: Annotated[int | None, typer.Option("--hidden")] = None,
+    heads: Annotated[int | None, typer.Option("--heads")] = None,
+    ffn: Annotated[int | None, typer.Option("--ffn", help="Inner width of the MLP.")] = None,
+    vocab: Annotated[int | None, typer.Option("--vocab")] = None,
+    sequence: Annotated[int | None, typer.Option("--sequence", help="Positions.")] = None,
+    experts: Annotated[
+        int | None, typer.Option("--experts", help="Experts of every block (0: a dense MLP).")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Experts of a token.")] = None,
+    capacity: Annotated[
+        float | None,
+        typer.Option(
+            "--capacity", help="An expert takes this many times its share, and drops the rest."
+        ),
+    ] = None,
+    workload: Annotated[
+        str,
+        typer.Option(
+            "--workload",
+            help="Who chooses experts: learned, balanced, hot_expert, hot_rank, ragged, zero_load, rotating "
+            "or bursty.",
+        ),
+    ] = "learned",
+    data_parallel: Annotated[
+        str, typer.Option("--data-parallel", help="ddp, zero1, zero2 or fsdp.")
+    ] = "ddp",
+    bucket: Annotated[
+        str, typer.Option("--bucket", help="Bytes of gradients that are summed together.")
+    ] = "1M",
+    overlap: Annotated[
+        bool, typer.Option("--overlap/--no-overlap", help="Sum gradients beside the backward.")
+    ] = True,
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="gpipe, 1f1b, interleaved or zero_bubble.")
+    ] = "1f1b",
+    chunks: Annotated[
+        int | None, typer.Option("--chunks", help="Stages of a rank in an interleaved pipeline.")
+    ] = None,
+    library: Annotated[
+        bool, typer.Option("--library", help="By torch's own parallel parts where it has them.")
+    ] = False,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "-d", "--dtype", help="float64, float32 or bfloat16 (default: by the backend)."
+        ),
+    ] = None,
+    lr: Annotated[float, typer.Option("--lr", help="Of plain SGD.")] = 0.1,
+    seed: Annotated[int, typer.Option("--seed", help="Of weights and data.")] = 1,
+    text: Annotated[
+        bool, typer.Option("--text", help="Learn from a small text instead of made-up tokens.")
+    ] = False,
+    checkpoint_every: Annotated[
+        int, typer.Option("--checkpoint-every", help="Steps; 0: only when a signal asks.")
+    ] = 10,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="Write the last step of all ranks for Perfetto."
+        ),
+    ] = None,
+    backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
+    deadline_s: Annotated[
+        float, typer.Option("--deadline", "-T", help="Seconds one step may take.")
+    ] = 300.0,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the run (default: train_STRATEGY).")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON line per step on stdout instead of the table.")
+    ] = False,
+) -> int:
+    """Train a tiny transformer in parallel: each step's loss, time and where it went."""
+    from clusterlab.core.sizes import parse_size
+    from clusterlab.runs.train import TrainRequest, run_train
+    from clusterlab.runs.train_setup import TrainTyped
+
+    typed = TrainTyped(
+        strategy=strategy.lower(),
+        dp=dp,
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        sequence_parallel=sequence_parallel,
+        per_node=per_node,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        ffn=ffn,
+        vocab=vocab,
+        sequence=sequence,
+        experts=experts,
+        top_k=top_k,
+        capacity=capacity,
+        batch=batch,
+        micro_batches=micro_batches,
+        steps=steps,
+        lr=lr,
+        seed=seed,
+        dtype=dtype,
+        data_parallel=data_parallel,
+        schedule=schedule,
+        chunks=chunks,
+        bucket_bytes=parse_size(bucket),
+        overlap=overlap,
+        library=library,
+        routing=workload,
+        text=text,
+    )
+    return run_train(
+        TrainRequest(
+            typed=typed,
+            ranks=ranks,
+            backend=backend,
+            name=name,
+            checkpoint_every=checkpoint_every,
+            deadline_s=deadline_s,
+            as_json=as_json,
+            trace=trace,
+        )
+    )
+
+
+def register(root: typer.Typer) -> None:
+    """Add this file's command to the root command."""
+    root.command("train", epilog=_EXAMPLE)(train)

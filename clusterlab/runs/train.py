@@ -1,0 +1,72 @@
+"""``clusterlab train``: from what was typed to a training run on local ranks or a launcher's."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterlab.core.errors import UsageError
+from clusterlab.runs.directory import given_or_new_run
+from clusterlab.runs.finish import end_run
+from clusterlab.runs.local_ranks import backend_here, check_typed
+from clusterlab.runs.on_ranks import Work, run_on_ranks
+from clusterlab.runs.train_job import TrainJob
+from clusterlab.runs.train_rank import train_rank
+from clusterlab.runs.train_setup import TrainTyped, ranks_typed
+
+_GRACE_S = 20.0
+"""Ranks that are asked to stop finish their step and write a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """What was typed for ``clusterlab train``, and how it is run."""
+
+    typed: TrainTyped
+    ranks: int | None
+    backend: str
+    name: str | None
+    checkpoint_every: int
+    deadline_s: float
+    as_json: bool
+    trace: str | None
+
+
+def run_train(request: TrainRequest) -> int:
+    """Train; the exit code: 0, 1 for a loss that is not finite, 2, 4, 128+n as for every run."""
+    check_typed(request.ranks, request.backend)
+    if request.checkpoint_every < 0:
+        raise UsageError(
+            f"{request.checkpoint_every}", where="--checkpoint-every", expected="0 (never) or more"
+        )
+    if not 0 < request.deadline_s < 1e9:
+        raise UsageError(f"{request.deadline_s:g}", where="--deadline", expected="seconds above 0")
+    trace = None if request.trace is None else Path(request.trace)
+    if trace is not None and not trace.absolute().parent.is_dir():
+        raise UsageError("no such folder", where=f"--trace {trace}")
+    job = TrainJob(
+        typed=request.typed,
+        backend=backend_here(request.backend),
+        checkpoint_every=request.checkpoint_every,
+        deadline_s=request.deadline_s,
+        as_json=request.as_json,
+        trace=trace,
+    )
+    return run_on_ranks(
+        Work(
+            backend=job.backend,
+            ranks=request.ranks or ranks_typed(request.typed),
+            check=job.setup,
+            open_run=lambda: given_or_new_run(request.name or f"train_{request.typed.strategy}"),
+            rank_main=lambda identity, store, path: train_rank(identity, store, path, job),
+            tell_end=lambda path, code, message: _tell_end(path, code, message, job),
+            grace_s=_GRACE_S,
+            relay=(signal.SIGUSR1,),
+        )
+    )
+
+
+def _tell_end(path: Path, code: int, message: str | None, job: TrainJob) -> int:
+    end_run(path, code, message)
+    return code

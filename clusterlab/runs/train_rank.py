@@ -1,0 +1,215 @@
+"""One rank of a training run: join, build or go on from a checkpoint, train step by step, keep each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterlab.bench.common_clock import CommonClock, host_clock_id, monotonic_us
+from clusterlab.bench.control import Control
+from clusterlab.bench.faults import naming_lost_peers
+from clusterlab.bench.opening import current_device
+from clusterlab.bench.watchdog import Watchdog
+from clusterlab.core.errors import ClusterlabError, ExitCode
+from clusterlab.core.stepping import StepLedger
+from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.rendezvous import init_process_group
+from clusterlab.launch.roll_call import Record, roll_call
+from clusterlab.records.documents import write_placement
+from clusterlab.records.ledgers import LedgerWriter
+from clusterlab.records.run_dir import RunDir, open_run, start_attempt
+from clusterlab.runs.asked import Asked, asked_by_signals
+from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.train_job import CHECKPOINTS, TrainJob
+from clusterlab.runs.train_keeper import StepKeeper
+from clusterlab.runs.train_step import Told, measured, peak_memory
+from clusterlab.runs.trouble import aftermath_of
+from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
+from clusterlab.trainers.breakdown import break_down, transfers
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup, Store
+
+    from clusterlab.trainers.axis import Axis
+    from clusterlab.trainers.ledger import Ledger
+    from clusterlab.trainers.step import Trainer
+
+
+def train_rank(identity: RankIdentity, store: Store, run_path: Path, job: TrainJob) -> int:
+    """Train as one rank; the exit code: 0, 1 for a loss that is not finite, 128+n when signal n stopped it.
+
+    Steps that an attempt before kept in a checkpoint are not done again.
+    """
+    import torch.distributed as dist
+
+    with asked_by_signals() as asked:
+        run = _begin(identity, store, run_path, job)
+        watchdog = Watchdog(identity, job.deadline_s, store, aftermath_of(identity, run_path))
+        try:
+            with watchdog, LedgerWriter(run.path, identity.rank) as ledgers:
+                return _Training(identity, job, run, watchdog, ledgers).run(asked)
+        finally:
+            # Not after a failure: destroying a group whose peers are gone can block.
+            if sys.exc_info()[0] is None:
+                dist.destroy_process_group()
+
+
+def _begin(identity: RankIdentity, store: Store, run_path: Path, job: TrainJob) -> RunDir:
+    """Join the default process group and start an attempt; the run with it. Collective."""
+    with naming_lost_peers("start of the run"):
+        where = call_whereabouts(identity, store, job.backend, timeout_s=JOIN_TIMEOUT_S)
+        timeout_s = max(JOIN_TIMEOUT_S, 2 * job.deadline_s)
+        init_process_group(identity, store, job.backend, timeout_s=timeout_s)
+    roll_call(
+        store,
+        identity,
+        "attempt",
+        {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
+        lambda records: _open(run_path, job, where, records),
+        timeout_s=JOIN_TIMEOUT_S,
+    )
+    return open_run(run_path)
+
+
+def _open(
+    run_path: Path, job: TrainJob, where: Whereabouts | None, _records: Sequence[Record]
+) -> ClusterlabError | None:
+    """On rank 0, while the others wait: what keeps it from starting an attempt is raised on all."""
+    assert where is not None, "rank 0 knows where all ranks are"
+    try:
+        run = start_attempt(
+            open_run(run_path), configuration=job.to_json(where.placement.world_size)
+        )
+        write_placement(run.path, where.placement)
+    except ClusterlabError as error:
+        return error
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What a rank trains with. ``first``: the next step's number."""
+
+    control: Control
+    host_group: ProcessGroup
+    clock: CommonClock
+    ledger: Ledger
+    trainer: Trainer
+    first: int
+
+
+class _Training:
+    """A rank's loop over the steps."""
+
+    def __init__(
+        self,
+        identity: RankIdentity,
+        job: TrainJob,
+        run: RunDir,
+        watchdog: Watchdog,
+        ledgers: LedgerWriter,
+    ) -> None:
+        self._identity, self._job, self._run = identity, job, run
+        self._watchdog, self._ledgers = watchdog, ledgers
+        self._setup = job.setup(identity.world_size)
+        self._transfer_us: dict[int, float] = {}
+
+    def run(self, asked: Asked) -> int:
+        """All steps that are left; the exit code."""
+        steps = self._setup.train.steps
+        with self._watchdog.guard(0, "start of the training"):
+            built = self._build()
+        keeper = None
+        if self._identity.rank == 0:
+            keeper = StepKeeper(
+                self._run, self._setup, first=built.first, as_json=self._job.as_json
+            )
+        code = int(ExitCode.OK)
+        try:
+            for number in range(built.first, steps):
+                with self._watchdog.guard(number - built.first + 1, f"step {number}"):
+                    told = self._step(built, number, asked, keeper)
+                    every = self._job.checkpoint_every
+                    last = number + 1 == steps
+                    if told.stop or told.save or (every and ((number + 1) % every == 0 or last)):
+                        self._save(built, number + 1)
+                if told.stop or told.loss is None:
+                    code = 128 + told.stop if told.stop else int(ExitCode.FINDING)
+                    break
+            with self._watchdog.guard(steps - built.first + 1, "end of the training"):
+                built.control.barrier()
+        finally:
+            if keeper is not None:
+                keeper.close()
+        return code
+
+    def _build(self) -> _Built:
+        """Groups, clock and trainer, at its first values or those of the latest checkpoint. Collective."""
+        import torch.distributed as dist
+
+        from clusterlab.trainers.axis import open_axes
+        from clusterlab.trainers.build import build
+        from clusterlab.trainers.checkpoint import finished, load
+        from clusterlab.trainers.ledger import Ledger
+
+        device, rank = current_device(), self._identity.rank
+        control = Control(device, self._identity.world_size)
+        # A checkpoint moves plain data of the host's.
+        host_group = (
+            dist.group.WORLD if self._job.backend == "gloo" else dist.new_group(backend="gloo")
+        )
+        assert host_group is not None, "the default group is there"
+        ledger = Ledger(on_gpu=device.type == "cuda")
+        axes: dict[str, Axis] = open_axes(self._setup.mesh, rank, ledger)
+        trainer = build(self._setup, rank, axes, ledger, device)
+        # Rank 0 says from where all go on: a file system may show others another state.
+        done = int(control.gather([float(max(finished(self._checkpoints), default=0))])[0][0])
+        if done:
+            like = trainer.held().parameters
+            values = load(self._checkpoints, done, like, self._setup, host_group)
+            trainer = build(self._setup, rank, axes, ledger, device, values)
+        clock = CommonClock(control, host_clock_id())
+        return _Built(control, host_group, clock, ledger, trainer, done)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self._run.path / CHECKPOINTS
+
+    def _save(self, built: _Built, steps: int) -> None:
+        from clusterlab.trainers.checkpoint import save
+
+        parameters = built.trainer.held().parameters
+        save(self._checkpoints, steps, parameters, self._setup, built.host_group)
+
+    def _step(self, built: _Built, number: int, asked: Asked, keeper: StepKeeper | None) -> Told:
+        """One step, its ledger kept; what all ranks say of it. Collective."""
+        peak_memory(built.control.device, reset=True)
+        began_us = built.clock.common(monotonic_us())
+        loss = built.trainer.step(number)
+        ledger = self._taken(built.ledger, number, began_us)
+        self._ledgers.append(ledger)
+        # Of other steps too: in one step every receive of a size may have waited for its sender.
+        for size, us in transfers(ledger.entries).items():
+            self._transfer_us[size] = min(us, self._transfer_us.get(size, us))
+        parts = break_down(ledger.spans, ledger.entries, self._transfer_us)
+        memory = peak_memory(built.control.device)
+        told = measured(
+            built.control, parts, loss, memory=memory, collectives=len(ledger.entries), asked=asked
+        )
+        asked.save = False
+        if keeper is not None:
+            keeper.take(number, told, ledger)
+        built.clock.renew(built.control)
+        return told
+
+    def _taken(self, ledger: Ledger, number: int, began_us: float) -> StepLedger:
+        """The step's part of ``ledger``, which is empty then."""
+        spans, entries = tuple(ledger.spans), tuple(ledger.entries)
+        ledger.spans.clear()
+        ledger.entries.clear()
+        rank, host = self._identity.rank, self._identity.host
+        return StepLedger(rank, host, self._run.attempt, number, began_us, spans, entries)
