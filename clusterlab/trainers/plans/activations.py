@@ -52,8 +52,8 @@ def _experts(setup: Setup, size: Sizes) -> int:
     model, item = setup.model, size.item
     choices = round(size.choices * size.experts)
     asked = size.local * model.top_k
-    routing = size.local * (model.experts + 1) + asked + choices
-    indices = asked + 2 * choices
+    routing = size.local * (model.experts + 1) + 2 * asked + choices
+    indices = 2 * (asked + choices)
     passed = choices * (3 * model.hidden + 2 * model.ffn)
     return (routing + passed) * item + indices * _INDEX
 

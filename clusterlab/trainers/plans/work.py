@@ -84,12 +84,6 @@ def sizes_of(setup: Setup) -> Sizes:
     )
 
 
-def layers_of_stage(setup: Setup, stage: int) -> range:
-    """The layers of one of ``setup.stages``: as many in each, in order."""
-    each = setup.model.layers // setup.stages
-    return range(stage * each, (stage + 1) * each)
-
-
 def work_of(setup: Setup, layers: Sequence[int]) -> Work:
     """Of one micro-batch through ``layers``; with the first comes the embedding, with the last the head."""
     size = sizes_of(setup)
@@ -105,6 +99,25 @@ def work_of(setup: Setup, layers: Sequence[int]) -> Work:
         forward += last.forward
         backward += last.backward
     return Work(tuple(forward), tuple(backward))
+
+
+def weights_only(work: Work) -> tuple[Op, ...]:
+    """Of a backward, what makes gradients of weights: half of its products but for attention's."""
+    return tuple(
+        replace(op, count=op.count // 2) for op in work.backward if op.kind == "matmul"
+    )  # fmt: skip
+
+
+def updating(setup: Setup, elements: int, tensors: int) -> tuple[Op, ...]:
+    """Plain SGD of parameters with ``elements`` in all: lr · gradient is made, then subtracted."""
+    size_bytes = elements * dtype(setup.train.dtype).bytes
+    return (_memory("update", 5 * size_bytes, kernels=2 * tensors),)
+
+
+def accumulating(setup: Setup, elements: int, tensors: int) -> tuple[Op, ...]:
+    """Another micro-batch's gradients are added."""
+    size_bytes = elements * dtype(setup.train.dtype).bytes
+    return (_memory("add gradients", 3 * size_bytes, kernels=tensors),)
 
 
 def _times(work: Work, count: int) -> Work:
