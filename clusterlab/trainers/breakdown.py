@@ -8,7 +8,9 @@
 
 An instant belongs to the first that holds it: a collective that the rank waits for (exposed), the innermost
 span of computation, a collective nobody noted a wait for, else ``other``. So the parts add up to the step.
-Receiving from a neighbour in the pipeline is waiting for it to finish, except for what a transfer takes.
+Receiving from a neighbour in the pipeline is waiting for it to finish (bubble), except for what the transfer
+takes (exposed ``pp``): a handshake before the message tells one from the other (strategies/pp.py), else what a
+message takes at least.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ _COMPUTE = ("data", "forward", "backward", "optimizer")
 _EXPOSED = "exposed "
 _BUBBLE = "bubble"
 _OTHER = "other"
+_HANDSHAKE = "handshake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,16 @@ def break_down(
     """The parts of one step, from its ``spans`` (among them ``step``) and ``entries``.
 
     ``transfer_us``: what a message of so many bytes takes between neighbours of the pipeline
-    (``transfers``); without, all of a wait to receive is bubble.
+    (``transfers``), for pipelines without handshakes; else all of a wait to receive is bubble.
     """
     step = next(span for span in spans if span.name == "step")
     pieces = [piece for span in spans if span is not step for piece in _of_span(span)]
+    shaken = any(entry.phase == _HANDSHAKE for entry in entries)
     for entry in entries:
-        pieces += _of_entry(entry, transfer_us or {})
+        if shaken and entry.op == "recv":
+            pieces += _received(entry)
+        else:
+            pieces += _of_entry(entry, transfer_us or {})
     found = painted(pieces, step.start_us, step.end_us)
     exposed = {
         name.removeprefix(_EXPOSED): us for name, us in found.items() if name.startswith(_EXPOSED)
@@ -136,6 +143,11 @@ def _of_span(span: Span) -> list[Piece]:
             return [Piece(span.start_us, span.end_us, kind, 2)]
     name = _BUBBLE if span.name in (_BUBBLE, "wait") else _OTHER
     return [Piece(span.start_us, span.end_us, name, 2 if name == _BUBBLE else 0)]
+
+
+def _received(entry: Entry) -> list[Piece]:
+    name = _BUBBLE if entry.phase == _HANDSHAKE else _EXPOSED + entry.axis
+    return [Piece(_waited(entry), entry.end_us, name, 3)]
 
 
 def _of_entry(entry: Entry, transfer_us: Mapping[int, float]) -> list[Piece]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,13 @@ def test_receiving_in_a_pipeline_is_bubble_but_for_the_transfer() -> None:
     assert found.bubble_us == 16
     assert found.exposed_us == {"pp": 8}
     assert break_down(STEP, [late, early]).bubble_us == 24
+
+
+def test_a_handshake_tells_the_bubble_from_the_transfer() -> None:
+    byte = replace(entry("pp", 5, 30, 10, "recv", 1), phase="handshake")
+    message = entry("pp", 6, 34, 30, "recv")
+    found = break_down(STEP, [byte, message], {8: 1.0})
+    assert (found.bubble_us, found.exposed_us, found.forward_us) == (20, {"pp": 4}, 6)
 
 
 def test_phases_may_say_more_than_their_kind() -> None:
