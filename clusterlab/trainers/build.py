@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -30,8 +30,7 @@ def build(
     own = OnRank(setup, place_of(rank, setup.mesh), axes, ledger, device, values)
     if setup.mesh.pp > 1:
         return pipeline(own)
-    layers = range(setup.model.layers)
-    model = Transformer(setup.model, own_values(own), layers, ways_of(own))
+    model = model_of(own, range(setup.model.layers))
     return PlainTrainer(own, model, update_of(own, model))
 
 
@@ -46,8 +45,29 @@ def pipeline(own: OnRank) -> Trainer:
         for stage in stages_of(own.place.pp, own.setup)
         for layer in layers_of(stage, own.setup)
     ]
-    model = Transformer(own.setup.model, own_values(own), layers, ways_of(own))
+    model = model_of(own, layers)
+    if own.setup.train.library:
+        from clusterlab.trainers.strategies.library.pipelining import TorchPipelineTrainer
+
+        return TorchPipelineTrainer(own, model, update_of(own, model))
     return PipelineTrainer(Stages(own, model), update_of(own, model))
+
+
+def model_of(own: OnRank, layers: Sequence[int]) -> Transformer:
+    """These ``layers`` of the model, as much of them as the rank has."""
+    model = Transformer(own.setup.model, own_values(own), layers, ways_of(own))
+    if by_dtensor(own):
+        from clusterlab.trainers.strategies.library.dtensor import mesh_of, parallelize
+
+        parallelize(model, own.setup, mesh_of(own.axes["tp"], own.device))
+    return model
+
+
+def by_dtensor(own: OnRank) -> bool:
+    """Whether tensor parallelism is torch's own. Torch has none with positions split instead."""
+    return (
+        own.setup.train.library and own.axes["tp"].size > 1 and own.setup.mesh.sequence != "ulysses"
+    )
 
 
 def own_values(own: OnRank) -> dict[str, torch.Tensor]:
@@ -81,11 +101,39 @@ def dense_ways_of(own: OnRank) -> Ways:
     axis, sequence = own.axes["tp"], own.setup.mesh.sequence
     if axis.size == 1:
         return Ways()
+    if by_dtensor(own):
+        from clusterlab.trainers.strategies.library.dtensor import (
+            TorchSequenceWays,
+            TorchTensorWays,
+            mesh_of,
+        )
+
+        mesh = mesh_of(axis, own.device)
+        return TorchTensorWays() if sequence is None else TorchSequenceWays(own.setup, axis, mesh)
     if sequence is None:
         return TensorWays(axis)
     return (SequenceWays if sequence == "tp" else UlyssesWays)(own.setup, axis)
 
 
-def update_of(_own: OnRank, model: Transformer) -> Update:
-    """Data parallelism."""
-    return LocalUpdate(named(model))
+def update_of(own: OnRank, *models: Transformer) -> Update:
+    """Data parallelism of ``models``, which are all that this rank has of the whole."""
+    from clusterlab.trainers.plans.buckets import buckets, units
+    from clusterlab.trainers.strategies.dp import BucketedUpdate
+    from clusterlab.trainers.strategies.fsdp import FullyShardedUpdate
+    from clusterlab.trainers.strategies.zero import ShardedUpdate
+
+    parameters = {name: p for model in models for name, p in named(model).items()}
+    if by_dtensor(own):
+        from clusterlab.trainers.strategies.library.dtensor import PartsUpdate
+
+        return PartsUpdate(parameters)
+    if own.setup.mesh.dp == 1:
+        return LocalUpdate(parameters)
+    weights = [w for w in weights_of(own.setup.model, own.setup.mesh) if w.name in parameters]
+    kind = own.setup.train.data_parallel
+    if kind == "fsdp":
+        return FullyShardedUpdate(own, units(own.setup, weights), parameters, models)
+    planned = buckets(own.setup, weights)
+    if kind == "ddp":
+        return BucketedUpdate(own, planned, parameters)
+    return ShardedUpdate(own, planned, parameters, stage=1 if kind == "zero1" else 2)

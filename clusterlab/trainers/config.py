@@ -132,18 +132,37 @@ def check(setup: Setup) -> Setup:
         _divides("tp", mesh.tp, "ffn", model.ffn)
     if mesh.sequence is not None:
         _divides("tp", mesh.tp, "sequence", model.sequence)
+    if train.library and mesh.tp > 1 and mesh.dp > 1 and mesh.sequence != "ulysses":
+        raise UsageError(
+            f"with tp {mesh.tp} and dp {mesh.dp}", where="library",
+            expected="torch's own parts along tp or dp, not both", fix="dp 1, or without library",
+        )  # fmt: skip
     _check_experts(setup)
     if train.chunks > 1 and train.schedule != "interleaved":
         raise UsageError(
             f"{train.chunks} with schedule {train.schedule}", where="chunks", expected="1",
             fix="--schedule interleaved",
         )  # fmt: skip
+    _check_pipelined_shares(setup)
     if mesh.pp > 1 and train.micro_batches < mesh.pp:
         raise UsageError(
             f"{train.micro_batches} micro-batches for {mesh.pp} stages", where="micro_batches",
             expected="one or more for each stage", fix=f"--micro-batches {mesh.pp}",
         )  # fmt: skip
     return setup
+
+
+def _check_pipelined_shares(setup: Setup) -> None:
+    """Zero stage 2 and fsdp share out gradients in each micro-batch's backward, all of a rank's at once."""
+    mesh, train = setup.mesh, setup.train
+    kind = train.data_parallel
+    if mesh.pp == 1 or mesh.dp == 1 or kind not in ("zero2", "fsdp"):
+        return
+    if train.schedule == "zero_bubble" or (kind == "zero2" and train.chunks > 1):
+        raise UsageError(
+            f"{kind} in a pipeline with schedule {train.schedule}", where="data_parallel",
+            expected="ddp or zero1", fix="--data-parallel zero1, or --schedule 1f1b",
+        )  # fmt: skip
 
 
 def _check_experts(setup: Setup) -> None:

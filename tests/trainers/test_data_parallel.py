@@ -1,0 +1,46 @@
+"""Data parallelism of every kind equals one process; its ledger is its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusterlab.trainers.config import DATA_PARALLEL
+from clusterlab.trainers.plans import dp
+from clusterlab.trainers.plans.buckets import buckets
+from clusterlab.trainers.weights import weights_of
+from tests.trainers.ranks import assert_equal_to_reference, assert_ledger_is_plan, small, train
+
+pytestmark = pytest.mark.ranks
+
+SIZES = {"layers": 2, "ffn": 31, "vocab": 13, "bucket_bytes": 12000}
+"""Several buckets with borders within a block, and padding for 2, 4 and 8 ranks."""
+
+EVERYTHING = [
+    (kind, ranks, micro_batches, overlap)
+    for kind in DATA_PARALLEL
+    for ranks in (2, 4, 8)
+    for micro_batches in (1, 3)
+    for overlap in ((True, False) if ranks == 4 else (True,))
+]
+
+
+@pytest.mark.parametrize(("kind", "ranks", "micro_batches", "overlap"), EVERYTHING)
+def test_every_kind_equals_one_process_and_makes_its_plan(
+    tmp_path: Path, kind: str, ranks: int, micro_batches: int, overlap: bool
+) -> None:
+    setup = small(
+        dp=ranks, micro_batches=micro_batches, data_parallel=kind, overlap=overlap, **SIZES
+    )
+    done = train(setup, tmp_path)
+    assert_equal_to_reference(done)
+    assert_ledger_is_plan(done, dp.calls)
+
+
+def test_sizes_have_several_buckets_and_padding() -> None:
+    for ranks in (2, 4, 8):
+        setup = small(dp=ranks, **SIZES)
+        planned = buckets(setup, weights_of(setup.model, setup.mesh))
+        assert len(planned) > 2
+        assert any(bucket.padded(ranks) != bucket.total for bucket in planned)
