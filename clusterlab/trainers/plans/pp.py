@@ -12,7 +12,8 @@ from clusterlab.trainers.plans.tp import activation_bytes
 
 def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     """Of ``rank``: for each micro-batch and each of its stages x to the next one and its gradient to the one
-    before, and a byte ahead of each. All schedules send the same, only when differs.
+    before, and a byte ahead of each. All schedules send the same, only when differs. Torch's own pipeline
+    sends past the ledger: there the loss is all.
     """
     mesh, M = setup.mesh, setup.train.micro_batches
     if mesh.pp == 1:
@@ -45,6 +46,8 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
             "all_reduce", "pp", ranks, 8, "float64", "loss", 1, False, "the last stage's loss"
         )
     )
+    if setup.train.library:
+        return (found[-1],)
     return tuple(call for call in found if call.count)
 
 

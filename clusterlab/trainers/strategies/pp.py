@@ -34,7 +34,7 @@ from clusterlab.trainers.model import named
 from clusterlab.trainers.plans.messages import Message, programs
 from clusterlab.trainers.plans.schedules import Action, schedule_of
 from clusterlab.trainers.step import Held, Update
-from clusterlab.trainers.strategies.stages import Stages
+from clusterlab.trainers.strategies.stages import Stages, received_shape
 
 PHASES = {"F": "forward", "B": "backward", "W": "backward"}
 
@@ -129,7 +129,7 @@ class PipelineTrainer:
                 self._leaving.append(axis.send(self._made.pop(made), message.target))
             return
         dtype: torch.dtype = getattr(torch, self._rank.setup.train.dtype)
-        tensor = torch.empty(self._stages.received_shape, dtype=dtype, device=self._rank.device)
+        tensor = torch.empty(received_shape(self._rank.setup), dtype=dtype, device=byte.device)
         with ledger.labelled("handshake", m):
             handshake = axis.receive(byte, message.source)
         with ledger.labelled(phase, m):

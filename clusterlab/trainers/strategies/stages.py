@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from clusterlab.trainers.config import Setup
 from clusterlab.trainers.data import batch_of
 from clusterlab.trainers.model import Transformer, loss_of
 from clusterlab.trainers.moe import force
@@ -29,6 +30,12 @@ class Passed:
     split: SplitBackward | None = None
 
 
+def received_shape(setup: Setup) -> tuple[int, int, int]:
+    """Of x_BSH between stages, S a rank's own positions."""
+    split = setup.mesh.tp if setup.mesh.sequence is not None else 1
+    return setup.rows, setup.model.sequence // split, setup.model.hidden
+
+
 class Stages:
     """All stages of this rank, in one ``model`` of their layers."""
 
@@ -38,13 +45,6 @@ class Stages:
         self._step = 0
         self.loss = torch.zeros(())
         """This rank's part of the step's, so far."""
-
-    @property
-    def received_shape(self) -> tuple[int, int, int]:
-        """Of x_BSH between stages, S a rank's own positions."""
-        setup = self.rank.setup
-        split = setup.mesh.tp if setup.mesh.sequence is not None else 1
-        return setup.rows, setup.model.sequence // split, setup.model.hidden
 
     def begin(self, step: int) -> None:
         """Before a step's first action."""
