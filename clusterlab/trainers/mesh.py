@@ -8,6 +8,7 @@ rank = (pp · DP + dp) · TP + tp. Expert parallel groups are neighbours along d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clusterlab.trainers.config import MeshConfig
 
@@ -42,9 +43,23 @@ def rank_of(dp: int, tp: int, pp: int, mesh: MeshConfig) -> int:
 
 def groups_of(axis: str, mesh: MeshConfig) -> list[tuple[int, ...]]:
     """All groups along ``axis``, each in order along it; together they are every rank once."""
+    return list(_groups(axis, mesh))
+
+
+def group_of(rank: int, axis: str, mesh: MeshConfig) -> tuple[int, ...]:
+    """The ranks that ``rank`` shares ``axis`` with, itself among them, in order along it."""
+    return _group_by_rank(axis, mesh)[rank]
+
+
+@lru_cache(maxsize=64)  # plans of a thousand ranks ask for each call
+def _group_by_rank(axis: str, mesh: MeshConfig) -> dict[int, tuple[int, ...]]:
+    return {rank: ranks for ranks in _groups(axis, mesh) for rank in ranks}
+
+
+@lru_cache(maxsize=64)
+def _groups(axis: str, mesh: MeshConfig) -> tuple[tuple[int, ...], ...]:
     if axis in ("ep_rail", "ep_node"):
-        return [part for whole in groups_of("ep", mesh) for part in _by_node(whole, mesh)[axis]]
-    varies = {"dp": ("dp",), "tp": ("tp",), "pp": ("pp",), "ep": ("ep",), "edp": ("edp",)}[axis]
+        return tuple(p for whole in _groups("ep", mesh) for p in _by_node(whole, mesh)[axis])
     found: dict[tuple[int, ...], list[int]] = {}
     for rank in range(mesh.world_size):
         place = place_of(rank, mesh)
@@ -52,14 +67,9 @@ def groups_of(axis: str, mesh: MeshConfig) -> list[tuple[int, ...]]:
             at = {"tp": place.tp, "pp": place.pp, "ep": place.ep, "edp": place.edp}
         else:
             at = {"tp": place.tp, "pp": place.pp, "dp": place.dp}
-        key = tuple(value for name, value in at.items() if name not in varies)
+        key = tuple(value for name, value in at.items() if name != axis)
         found.setdefault(key, []).append(rank)
-    return [tuple(ranks) for ranks in found.values()]
-
-
-def group_of(rank: int, axis: str, mesh: MeshConfig) -> tuple[int, ...]:
-    """The ranks that ``rank`` shares ``axis`` with, itself among them, in order along it."""
-    return next(ranks for ranks in groups_of(axis, mesh) if rank in ranks)
+    return tuple(tuple(ranks) for ranks in found.values())
 
 
 def _by_node(whole: tuple[int, ...], mesh: MeshConfig) -> dict[str, list[tuple[int, ...]]]:
