@@ -13,7 +13,8 @@ class Entry:
     """One collective of one step as one rank made it. Times are from the step's begin.
 
     ``waited_us``: when the rank had nothing else to do and waited for it, until ``end_us``; None where
-    nobody noted it. One that was hidden ends when it was first seen to be done, which may be later.
+    nobody noted it. Until ``issued_us`` the host made the call and did nothing else. One that was hidden
+    ends when it was first seen to be done, which may be later.
     """
 
     step: int
@@ -27,6 +28,7 @@ class Entry:
     start_us: float
     end_us: float
     waited_us: float | None = None
+    issued_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +83,26 @@ class StepLine:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSummary:
+    """One kind of collective on one rank. ``count`` and the sums ``exposed_us`` and ``hidden_us`` are of a
+    step; ``time_us`` is the median of one call, from when it began to when it was seen to be done.
+
+    ``predicted_us``: what a call alone should take, where something predicts it.
+    """
+
+    op: str
+    axis: str
+    ranks: int
+    size_bytes: int
+    dtype: str
+    phase: str
+    count: float
+    time_us: float
+    algbw_GBps: float
+    busbw_GBps: float
+    exposed_us: float
+    hidden_us: float
+    predicted_us: float | None = None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.stepping import Entry, Span, StepLedger
-from clusterlab.records.files import check_schema
+from clusterlab.core.stepping import CollectiveSummary, Entry, Span, StepLedger
+from clusterlab.records.files import check_schema, read_json, write_json
 from clusterlab.records.members import MemberWriter, members_of
 from clusterlab.records.strict import check_value, checked
 
 LEDGER = "ledger"
+COLLECTIVES = "collectives.json"
 LEDGER_SCHEMA = 1
 
 
@@ -79,3 +80,22 @@ def _entry(data: Any, *, where: str) -> Entry:
     fields = checked(data, Entry, where=where)
     ranks = tuple(check_value("ranks", rank, (int,), where=where) for rank in fields["ranks"])
     return Entry(**{**fields, "ranks": ranks})
+
+
+def write_collectives(folder: Path, found: Sequence[CollectiveSummary]) -> None:
+    """Replace collectives.json of the run ``folder``: what rank 0's collectives took."""
+    kinds = [asdict(one) for one in found]
+    write_json(folder / COLLECTIVES, {"schema_version": LEDGER_SCHEMA, "collectives": kinds})
+
+
+def read_collectives(folder: Path) -> tuple[CollectiveSummary, ...]:
+    """What ``write_collectives`` wrote; nothing where it did not. Raises UsageError."""
+    path = folder / COLLECTIVES
+    if not path.exists():
+        return ()
+    data = read_json(path)
+    if not isinstance(data, dict) or not isinstance(data.get("collectives"), list):
+        raise UsageError("not a mapping with collectives", where=str(path))
+    check_schema(data.get("schema_version"), LEDGER_SCHEMA, where=str(path))
+    kinds = data["collectives"]
+    return tuple(CollectiveSummary(**checked(k, CollectiveSummary, where=str(path))) for k in kinds)

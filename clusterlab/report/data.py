@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterlab.core.findings import Finding
+from clusterlab.core.findings import Finding, Verdict
 from clusterlab.core.overlap import Overlap
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
+from clusterlab.core.stepping import CollectiveSummary, StepLine
 from clusterlab.records.documents import (
     FabricReference,
     read_fabric,
     read_findings,
     read_placement,
 )
+from clusterlab.records.ledgers import read_collectives
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
@@ -33,7 +35,8 @@ class ReportData:
     sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
     are the tables of rows that pairs of ranks took part in, ``groups`` of those of
     groups of ranks, ``overlaps`` what ran beside what, ``soaked``
-    what the passes of a soak say, ``overheads`` points that were called in several ways.
+    what the passes of a soak say, ``overheads`` points that were called in several ways, ``steps`` those of a
+    training and ``kinds`` its collectives.
     """
 
     run: RunDir
@@ -48,10 +51,14 @@ class ReportData:
     soaked: tuple[Soaked, ...] = ()
     overheads: tuple[Overhead, ...] = ()
     groups: tuple[GroupTable, ...] = ()
+    steps: tuple[StepLine, ...] = ()
+    kinds: tuple[CollectiveSummary, ...] = ()
 
     @property
     def judged(self) -> Judged:
         """The run's verdict: what its passes say of a soak, else what its rows say beside the predictions."""
+        if self.steps:
+            return Judged(Verdict.NO_VERDICT, "a training run; its steps are not judged")
         return judge_soak(self.soaked) if self.soaked else self.comparison.judged
 
 
@@ -79,6 +86,8 @@ def load(run: RunDir) -> ReportData:
         soaked=soaked(lines.passes, tolerance_of(run.info.configuration)),
         overheads=overheads(latest.rows),
         groups=group_tables(latest.rows),
+        steps=lines.steps,
+        kinds=read_collectives(run.path),
     )
 
 

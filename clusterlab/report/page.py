@@ -24,6 +24,7 @@ from clusterlab.report.overlap import overlap_cells
 from clusterlab.report.pairs_page import PairsView, pairs_view
 from clusterlab.report.row_words import library_words, spread_words
 from clusterlab.report.soak import soak_lines
+from clusterlab.report.steps import training_page
 from clusterlab.report.text import plain
 from clusterlab.report.where import facts, rank_cells
 from clusterlab.verdict.compare import CollectiveSummary
@@ -111,6 +112,7 @@ class PageView:
     groups: GroupsView | None
     overlaps: tuple[tuple[str, ...], ...]
     soak: tuple[str, ...]
+    training: tuple[str, ...]
     command: str
     environment: str
     configuration: str
@@ -142,6 +144,7 @@ def page_view(data: ReportData) -> PageView:
         groups=groups_view(data.groups, data.placement),
         overlaps=tuple(overlap_cells(overlap) for overlap in data.overlaps),
         soak=tuple(line for line in soak_lines(data.soaked) if line),
+        training=tuple(plain(line) for line in training_page(data.steps, data.kinds)),
         command=_shell(first.command),
         environment=_environment(context.environment),
         configuration=json.dumps(info.configuration, indent=2),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from clusterlab.core.sizes import human_size
-from clusterlab.core.stepping import StepLine
-from clusterlab.report.numbers import NOT_KNOWN, three_digits
+from clusterlab.core.stepping import CollectiveSummary, StepLine
+from clusterlab.report.numbers import NOT_KNOWN, percent, three_digits
 
 _WIDTH = 9
 
@@ -31,3 +32,82 @@ def step_text(step: StepLine, axes: Sequence[str], *, pipeline: bool) -> str:
 
 def _line(first: str, cells: Sequence[str]) -> str:
     return f"{first:>6}" + "".join(f" {cell:>{_WIDTH}}" for cell in cells)
+
+
+def training_lines(
+    steps: Sequence[StepLine], collectives: Sequence[CollectiveSummary]
+) -> list[str]:
+    """What a training run says in the end: its losses and times, and each kind of collective of rank 0."""
+    if not steps:
+        return []
+    finite = [step.loss for step in steps if step.loss is not None]
+    losses = f"loss {finite[0]:.4f} to {finite[-1]:.4f}" if finite else "no finite loss"
+    # The first step of an attempt warms up.
+    warm = [s for s in steps[1:] if s.attempt == steps[0].attempt] or list(steps)
+    median = statistics.median(s.step_us for s in warm)
+    lines = [
+        f"{len(steps)} steps, {losses}, median {three_digits(median / 1e3)} ms: {_shares(warm)}"
+    ]
+    return [*lines, *collective_lines(collectives)]
+
+
+def _shares(steps: Sequence[StepLine]) -> str:
+    whole = sum(step.step_us for step in steps) or 1.0
+    axes = dict.fromkeys(axis for step in steps for axis in step.exposed_us)
+    parts = {
+        "data": sum(s.data_us for s in steps),
+        "forward": sum(s.forward_us for s in steps),
+        "backward": sum(s.backward_us for s in steps),
+        **{f"exposed {a}": sum(s.exposed_us.get(a, 0.0) for s in steps) for a in axes},
+        "bubble": sum(s.bubble_us for s in steps),
+        "optimizer": sum(s.optimizer_us for s in steps),
+        "other": sum(s.other_us for s in steps),
+    }
+    return ", ".join(f"{name} {percent(us / whole)}" for name, us in parts.items() if us > 0)
+
+
+_COLUMNS = (
+    ("collective", 14), ("axis", 7), ("ranks", 5), ("size", 9), ("phase", 10), ("a step", 6),
+    ("us", 9), ("algbw", 8), ("busbw", 8), ("exposed", 9), ("hidden", 9), ("predicted", 9),
+)  # fmt: skip
+
+
+def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
+    """A table: a call's median time and rates in GB/s, exposed and hidden time of a step in µs."""
+    if not collectives:
+        return []
+    rows = [[name for name, _ in _COLUMNS]]
+    rows += [
+        [
+            one.op, one.axis, str(one.ranks), human_size(one.size_bytes), one.phase, f"{one.count:g}",
+            three_digits(one.time_us), three_digits(one.algbw_GBps), three_digits(one.busbw_GBps),
+            three_digits(one.exposed_us), three_digits(one.hidden_us), three_digits(one.predicted_us),
+        ]
+        for one in collectives
+    ]  # fmt: skip
+    return ["", *(_row(row) for row in rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    pairs = zip(cells, _COLUMNS, strict=True)
+    texts = [f"{cell:<{w}}" if name in _WORDS else f"{cell:>{w}}" for cell, (name, w) in pairs]
+    return " ".join(texts).rstrip()
+
+
+_WORDS = ("collective", "axis", "phase")
+
+
+def training_page(steps: Sequence[StepLine], collectives: Sequence[CollectiveSummary]) -> list[str]:
+    """``training_lines``, and below them a table of the steps, of many the first and the last."""
+    lines = training_lines(steps, collectives)
+    if not lines:
+        return []
+    axes = list(dict.fromkeys(axis for step in steps for axis in step.exposed_us))
+    pipeline = any(step.bubble_us for step in steps)
+    shown = [step_text(step, axes, pipeline=pipeline) for step in steps]
+    if len(shown) > 2 * _PAGE_STEPS:
+        shown = [*shown[:_PAGE_STEPS], "     …", *shown[-_PAGE_STEPS:]]
+    return [*lines, "", *step_head(axes, pipeline=pipeline), *shown]
+
+
+_PAGE_STEPS = 50

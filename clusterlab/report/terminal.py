@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
 from clusterlab.core.findings import Verdict
@@ -17,6 +18,7 @@ from clusterlab.report.overhead import OverheadTable, overhead_tables
 from clusterlab.report.overlap import overlap_notes, overlap_table, overlaps_to_json
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.soak import soak_lines
+from clusterlab.report.steps import training_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.compare import Comparison, comparison_to_json
 from clusterlab.verdict.groups import groups_to_json
@@ -86,14 +88,16 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         "framework_overhead": overheads_to_json(data.overheads),
         "overlaps": overlaps_to_json(data.overlaps),
         "soaked": [one.to_json() for one in data.soaked],
+        "steps": [one.to_json() for one in data.steps],
+        "collectives": [asdict(one) for one in data.kinds],
         "findings": [f.to_json() for f in data.findings],
         "rows": [jsonable(row) for row in data.rows],
     }
 
 
 def _beside_lines(data: ReportData) -> list[str]:
-    """What ran beside what, and what a soak says."""
-    lines = soak_lines(data.soaked)
+    """What ran beside what, what a soak says, and the steps of a training."""
+    lines = [*soak_lines(data.soaked), *training_lines(data.steps, data.kinds)]
     if data.overlaps:
         lines += ["", *overlap_table(data.overlaps), *overlap_notes(data.overlaps)]
     return lines

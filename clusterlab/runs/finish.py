@@ -14,10 +14,12 @@ from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
 from clusterlab.report.data import load, noise_notes
+from clusterlab.report.steps import training_lines
 from clusterlab.runs.nccl_tests_files import write_tests_json
 from clusterlab.runs.slow_groups import slow_group_findings
 from clusterlab.runs.slow_links import slow_link_findings
 from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
+from clusterlab.verdict.training import training_findings
 
 
 def end_run(
@@ -68,7 +70,8 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
         groups = slow_group_findings(run)
         soak = _soak_findings(run)
         wrong = wrong_data_findings(run.records().rows)
-        write_findings(run.path, (*early, *wrong, *slow, *groups, *soak))
+        training = training_findings(read_lines(run.path).steps)
+        write_findings(run.path, (*early, *wrong, *slow, *groups, *soak, *training))
         tell(run)
         for finding in slow:
             print(f"clusterlab: slow link: {finding.evidence[0]}", file=sys.stderr)
@@ -124,6 +127,11 @@ def _ended_early(run: RunDir, cause: str | None) -> tuple[Finding, ...]:
 def tell(run: RunDir) -> None:
     """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
     data = load(run)
+    if data.steps:
+        print("\n".join(training_lines(data.steps, data.kinds)), file=sys.stderr)
+        for finding in data.findings:
+            print(f"clusterlab: {finding.evidence[0]}", file=sys.stderr)
+        return
     planned = run.info.planned_points
     points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
     judged = data.judged

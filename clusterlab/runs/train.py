@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterlab.core.errors import UsageError
+from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.records.run_dir import open_run
 from clusterlab.runs.directory import given_or_new_run
+from clusterlab.runs.export import write_trace
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.local_ranks import backend_here, check_typed
 from clusterlab.runs.on_ranks import Work, run_on_ranks
@@ -69,4 +72,7 @@ def run_train(request: TrainRequest) -> int:
 
 def _tell_end(path: Path, code: int, message: str | None, job: TrainJob) -> int:
     end_run(path, code, message)
+    if job.trace is not None and code == ExitCode.OK:
+        number = write_trace(open_run(path), job.trace)
+        print(f"clusterlab: trace of step {number}: {job.trace}", file=sys.stderr, flush=True)
     return code

@@ -20,7 +20,7 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.documents import write_placement
-from clusterlab.records.ledgers import LedgerWriter
+from clusterlab.records.ledgers import LedgerWriter, write_collectives
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
 from clusterlab.runs.asked import Asked, asked_by_signals
 from clusterlab.runs.job import JOIN_TIMEOUT_S
@@ -30,6 +30,7 @@ from clusterlab.runs.train_step import Told, measured, peak_memory
 from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.trainers.breakdown import break_down, transfers
+from clusterlab.trainers.collectives import summarise
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup, Store
@@ -145,6 +146,8 @@ class _Training:
         finally:
             if keeper is not None:
                 keeper.close()
+        if keeper is not None:
+            write_collectives(self._run.path, summarise(keeper.recent))
         return code
 
     def _build(self) -> _Built:

@@ -150,6 +150,7 @@ class Axis:
         dtype = str(tensor.dtype).removeprefix("torch.")
         entry = self.ledger.begin(op, self.name, self.ranks, size_bytes, dtype)
         work = call()
+        self.ledger.issued(entry)
 
         def wait() -> None:
             self.ledger.waiting(entry)

@@ -6,11 +6,11 @@
     tp entry            waited===end
     counted    |data|fwd|exposed tp|fwd|    backward         | exp. dp|optimizer|other
 
-An instant belongs to the first that holds it: a collective that the rank waits for (exposed), the innermost
-span of computation, a collective nobody noted a wait for, else ``other``. So the parts add up to the step.
+An instant belongs to the first that holds it: a collective that the rank calls or waits for (exposed), the
+innermost span of computation, a collective nobody noted a wait for, else ``other``. So the parts add up.
 Receiving from a neighbour in the pipeline is waiting for it to finish (bubble), except for what the transfer
-takes (exposed ``pp``): a handshake before the message tells one from the other (strategies/pp.py), else what a
-message takes at least.
+takes (exposed ``pp``): a handshake before the message tells one from the other (strategies/pp.py), else what
+a message takes at least.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def break_down(
     pieces = [piece for span in spans if span is not step for piece in _of_span(span)]
     shaken = any(entry.phase == _HANDSHAKE for entry in entries)
     for entry in entries:
+        pieces.append(
+            Piece(entry.start_us, entry.start_us + _call_us(entry), _EXPOSED + entry.axis, 3)
+        )
         if shaken and entry.op == "recv":
             pieces += _received(entry)
         else:
@@ -109,9 +112,11 @@ def transfers(entries: Iterable[Entry]) -> dict[int, float]:
 
 
 def exposed_us(entry: Entry, spans: Sequence[Span]) -> float:
-    """How long nothing hid ``entry``: the rank's wait for it, or else what lay beside no computation."""
+    """How long nothing hid ``entry``: its call and the rank's wait for it, or else what lay beside no
+    computation.
+    """
     if entry.waited_us is not None:
-        return max(0.0, entry.end_us - entry.waited_us)
+        return max(0.0, entry.end_us - entry.waited_us) + _call_us(entry)
     beside = [piece for span in spans for piece in _of_span(span) if piece.name in _COMPUTE]
     return painted(beside, entry.start_us, entry.end_us).get(_OTHER, 0.0)
 
@@ -162,6 +167,13 @@ def _of_entry(entry: Entry, transfer_us: Mapping[int, float]) -> list[Piece]:
     if entry.waited_us is None:
         return [Piece(entry.start_us, entry.end_us, name, 1)]
     return [Piece(entry.waited_us, entry.end_us, name, 3)]
+
+
+def _call_us(entry: Entry) -> float:
+    """What the host spent in the call itself, before the rank waited for it."""
+    if entry.issued_us is None:
+        return 0.0
+    return max(0.0, min(entry.issued_us, _waited(entry)) - entry.start_us)
 
 
 def _waited(entry: Entry) -> float:

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from clusterlab.core.collectives import algbw_GBps, busbw_factor
-from clusterlab.core.stepping import Entry, StepLedger
+from clusterlab.core.stepping import CollectiveSummary, Entry, StepLedger
 from clusterlab.trainers.breakdown import exposed_us
 
 CollectiveKey = tuple[str, str, int, int, str, str]
 """op, axis, ranks of the group, size_bytes, dtype, phase."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveSummary:
-    """One kind of collective on one rank. ``count`` and the sums ``exposed_us`` and ``hidden_us`` are of a
-    step; ``time_us`` is the median of one call, from when it began to when it was seen to be done.
-
-    ``predicted_us``: what a call alone should take, where something predicts it.
-    """
-
-    op: str
-    axis: str
-    ranks: int
-    size_bytes: int
-    dtype: str
-    phase: str
-    count: float
-    time_us: float
-    algbw_GBps: float
-    busbw_GBps: float
-    exposed_us: float
-    hidden_us: float
-    predicted_us: float | None = None
 
 
 def key_of(entry: Entry) -> CollectiveKey:

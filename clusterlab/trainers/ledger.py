@@ -67,6 +67,7 @@ class _Open:
     micro_batch: int | None
     start: Mark
     waited: Mark | None = None
+    issued: Mark | None = None
     end: Mark | None = None
 
 
@@ -132,6 +133,11 @@ class Ledger:
         self._open.append(entry)
         return entry
 
+    def issued(self, entry: _Open) -> None:
+        """The call has returned: the host goes on. A GPU's stream never stood still for it."""
+        if self._mark is HostMark:
+            entry.issued = self.mark()
+
     def waiting(self, entry: _Open) -> None:
         """The rank goes no further until it is done: from here on it is exposed."""
         entry.waited = self.mark()
@@ -158,6 +164,7 @@ class Ledger:
                     start_us=one.start.us_since(origin),
                     end_us=last.us_since(origin),
                     waited_us=None if one.waited is None else one.waited.us_since(origin),
+                    issued_us=None if one.issued is None else one.issued.us_since(origin),
                 )
             )
         for name, micro_batch, start, stop in self._spans:

@@ -54,6 +54,13 @@ def test_a_blocking_collective_takes_its_time_from_the_forward() -> None:
     assert found.forward_us == 20
 
 
+def test_making_a_call_is_no_computation() -> None:
+    one = replace(entry("dp", 50, 112, 105), issued_us=54)
+    found = break_down(STEP, [one])
+    assert (found.exposed_us, found.backward_us) == ({"dp": 11}, 56)
+    assert exposed_us(one, STEP) == 11
+
+
 def test_without_a_noted_wait_only_what_no_computation_covers_is_exposed() -> None:
     one = entry("dp", 90, 110, None)
     assert break_down(STEP, [one]).exposed_us == {"dp": 10}
