@@ -118,6 +118,7 @@ def dense_ways_of(own: OnRank) -> Ways:
 def update_of(own: OnRank, *models: Transformer) -> Update:
     """Data parallelism of ``models``, which are all that this rank has of the whole."""
     from clusterlab.trainers.plans.buckets import buckets, units
+    from clusterlab.trainers.plans.dp import by_torch
     from clusterlab.trainers.strategies.dp import BucketedUpdate
     from clusterlab.trainers.strategies.fsdp import FullyShardedUpdate
     from clusterlab.trainers.strategies.zero import ShardedUpdate
@@ -129,8 +130,16 @@ def update_of(own: OnRank, *models: Transformer) -> Update:
         return PartsUpdate(parameters)
     if own.setup.mesh.dp == 1:
         return LocalUpdate(parameters)
-    weights = [w for w in weights_of(own.setup.model, own.setup.mesh) if w.name in parameters]
     kind = own.setup.train.data_parallel
+    if by_torch(own.setup):
+        from clusterlab.trainers.strategies.library.ddp import TorchDdpUpdate
+        from clusterlab.trainers.strategies.library.fsdp2 import TorchFsdpUpdate
+
+        (model,) = models
+        if kind == "fsdp":
+            return TorchFsdpUpdate(own, model)
+        return TorchDdpUpdate(own, model, parameters)
+    weights = [w for w in weights_of(own.setup.model, own.setup.mesh) if w.name in parameters]
     if kind == "fsdp":
         return FullyShardedUpdate(own, units(own.setup, weights), parameters, models)
     planned = buckets(own.setup, weights)

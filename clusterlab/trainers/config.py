@@ -68,6 +68,9 @@ ROUTINGS = (
 )  # fmt: skip
 """Who chooses a token's experts: the router, or a workload of plans/workloads.py."""
 
+EXPERT_BACKENDS = ("collectives", "deep_ep")
+"""What takes tokens to experts: torch's collectives, or the library DeepEP where it is installed."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
@@ -92,6 +95,7 @@ class TrainConfig:
     overlap: bool = True
     library: bool = False
     routing: str = "learned"
+    expert_backend: str = "collectives"
     text: bool = False
 
 
@@ -169,6 +173,12 @@ def _check_experts(setup: Setup) -> None:
     model, mesh, train = setup.model, setup.mesh, setup.train
     _divides("ep", mesh.ep, "dp", mesh.dp)
     _known("routing", train.routing, ROUTINGS)
+    _known("expert_backend", train.expert_backend, EXPERT_BACKENDS)
+    if train.expert_backend == "deep_ep" and (mesh.ep == 1 or mesh.per_node is not None):
+        raise UsageError(
+            f"deep_ep with ep {mesh.ep}, per_node {mesh.per_node}", where="expert_backend",
+            expected="ep 2 or more, and no per_node: it finds nodes itself",
+        )  # fmt: skip
     if mesh.per_node is not None:
         _even_nodes(mesh.per_node, mesh.ep, mesh.tp)
     if mesh.ep > 1 and not model.experts:

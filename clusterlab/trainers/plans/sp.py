@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.mesh import group_of, place_of
 from clusterlab.trainers.plans.plan import PlannedCall
+from clusterlab.trainers.plans.schedules import layers_of, stages_of
 from clusterlab.trainers.plans.tp import activation_bytes, blocks, cut_pairs
 from clusterlab.trainers.weights import Weight, weights_of
 
@@ -45,23 +46,23 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     if pp == mesh.pp - 1:
         found.append(call("all_gather", size, "forward", M, "positions of x before the head"))
     held = {w.name: w for w in held_by(setup, rank)}
-    for names in partial_buckets(setup, tuple(held)):
+    for names in partial_buckets(setup, held):
         elements = sum(own_elements(held[name], setup) for name in names)
         size_bytes = elements * DTYPES[train.dtype].bytes
         found.append(call("all_reduce", size_bytes, "reduce", 1, "gradients of own positions"))
     return tuple(found)
 
 
-def partial_buckets(setup: Setup, names: Sequence[str]) -> list[list[str]]:
+def partial_buckets(setup: Setup, names: Iterable[str]) -> list[list[str]]:
     """Which of a rank's parameters ``names`` get only a part of their gradient, from own positions: all that
     are not cut along ``tp`` and stand between split and join. Those that are summed together are one list:
     as many, in order, as fit into ``bucket_bytes``, or a single one that does not.
     """
-    width = DTYPES[setup.train.dtype].bytes
+    width, known = DTYPES[setup.train.dtype].bytes, set(names)
     found: list[list[str]] = []
     room = 0
     for weight in weights_of(setup.model, setup.mesh):
-        if weight.name not in names or not sees_own_positions(weight):
+        if weight.name not in known or not sees_own_positions(weight):
             continue
         size = own_elements(weight, setup) * width
         if not found or size > room:
@@ -84,16 +85,14 @@ def own_elements(weight: Weight, setup: Setup) -> int:
 
 
 def held_by(setup: Setup, rank: int) -> list[Weight]:
-    """Parameters of the rank's stages. Chunk c of stage rank p has the layers of stage c · pp + p."""
-    mesh, layers = setup.mesh, setup.model.layers
-    pp, each = place_of(rank, mesh).pp, layers // setup.stages
-    first, last = pp == 0, pp == mesh.pp - 1
-    held = []
-    for weight in weights_of(setup.model, mesh):
-        if weight.layer is not None:
-            mine = weight.layer // each % mesh.pp == pp
-        else:
-            mine = first if weight.name.startswith("embed.") else last
-        if mine:
-            held.append(weight)
-    return held
+    """Parameters of the rank's stages."""
+    mesh = setup.mesh
+    pp = place_of(rank, mesh).pp
+    layers = {layer for stage in stages_of(pp, setup) for layer in layers_of(stage, setup)}
+    ends = {"embed": 0 in layers, "norm": setup.model.layers - 1 in layers}
+    ends["head"] = ends["norm"]
+    return [
+        weight
+        for weight in weights_of(setup.model, mesh)
+        if (weight.layer in layers if weight.layer is not None else ends[weight.name.split(".")[0]])
+    ]

@@ -55,7 +55,7 @@ class PositionWays(Ways):
 
     def finish(self, parameters: Mapping[str, nn.Parameter]) -> None:
         """As in Ways: gradients of what saw only own positions, several in a call."""
-        for names in partial_buckets(self.setup, tuple(parameters)):
+        for names in partial_buckets(self.setup, parameters):
             # An expert without tokens here has no gradient; other ranks' may have.
             gradients = [_gradient(parameters[name]) for name in names]
             flat = self.axis.all_reduce(torch.cat([gradient.flatten() for gradient in gradients]))
