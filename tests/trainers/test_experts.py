@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from clusterlab.core.errors import UsageError
 from clusterlab.trainers import moe
 from clusterlab.trainers.axis import Axis, Pending
 from clusterlab.trainers.config import Setup, check
@@ -23,6 +26,8 @@ from clusterlab.trainers.plans.routed import Routed
 from clusterlab.trainers.plans.workloads import WORKLOADS
 from clusterlab.trainers.strategies import ep as strategy
 from clusterlab.trainers.strategies.ep import ExpertWays
+from clusterlab.trainers.strategies.library import deep_ep
+from tests.trainers import deep_ep_fake
 from tests.trainers.ranks import Ranks, assert_equal_to_reference, small, train
 
 pytestmark = pytest.mark.ranks
@@ -74,7 +79,7 @@ def assert_sent_as_planned(ranks: Ranks, sent: list[list[list[Routed]]]) -> None
         for rank in range(setup.mesh.world_size):
             planned = counted(ep.calls(setup, rank, routed=dict(enumerate(routed))))
             assert of_experts(ranks.calls(rank, step)) == planned, f"rank {rank}, step {step}"
-            mixtures = setup.model.layers * setup.train.micro_batches
+            mixtures = setup.model.layers // setup.mesh.pp * setup.train.micro_batches
             assert len({(one.layer, one.micro_batch) for one in routed[rank]}) == mixtures
 
 
@@ -89,6 +94,11 @@ MESHES: dict[str, dict[str, Any]] = {
     "two nodes of 4": {"dp": 8, "ep": 8, "per_node": 4},
     "four nodes of 2": {"dp": 8, "ep": 8, "per_node": 2, "top_k": 3},
     "four nodes of 1": {"dp": 4, "ep": 4, "per_node": 1},
+    "zero 2": {"dp": 4, "ep": 2, "data_parallel": "zero2"},
+    "fsdp": {"dp": 4, "ep": 2, "per_node": 1, "data_parallel": "fsdp"},
+    "pp": {"dp": 2, "ep": 2, "pp": 2, "micro_batches": 2, "schedule": "1f1b"},
+    "zero bubble": {"dp": 2, "ep": 2, "pp": 2, "micro_batches": 2, "schedule": "zero_bubble"},
+    "pp, sp": {"dp": 2, "ep": 2, "pp": 2, "tp": 2, "micro_batches": 2, "split": "tp"},
     "tp": {"dp": 2, "ep": 2, "tp": 2, "per_node": 2},
     "sp": {"dp": 2, "ep": 2, "tp": 2, "split": "tp"},
     "ulysses": {"dp": 2, "ep": 2, "tp": 2, "split": "ulysses", "per_node": 2},
@@ -134,6 +144,37 @@ def test_positions_of_a_forced_routing_are_each_ranks_own(
             planned = counted(ep.calls(setup, rank, step))
             assert of_experts(ranks.calls(rank, step)) == planned
     assert_sent_as_planned(ranks, sent())
+
+
+@pytest.mark.parametrize("routing", ["learned", "hot_rank", "ragged"])
+def test_a_library_equals_the_reference_and_sends_a_token_once_to_a_rank(
+    routing: str, tmp_path: Path, sent: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in for DeepEP, with weights in float32 as there."""
+    monkeypatch.setattr(deep_ep, "imported", lambda _setup: deep_ep_fake)
+    setup = mixed(dp=4, ep=4, routing=routing, capacity=1.25, expert_backend="deep_ep")
+    ranks = train(setup, tmp_path)
+    assert_equal_to_reference(ranks, 1e-5)
+    assert_sent_as_planned(ranks, sent())
+    if routing != "learned":
+        planned = counted(ep.calls(setup, 1, 4))
+        assert of_experts(ranks.calls(1, 4)) == planned
+
+
+def test_a_library_that_is_not_installed_is_refused() -> None:
+    if importlib.util.find_spec("deep_ep") is not None:
+        pytest.skip("DeepEP is installed here")
+    setup = mixed(dp=2, ep=2, expert_backend="deep_ep")
+    with pytest.raises(UsageError, match=r"deep_ep cannot be imported.*or take expert_backend"):
+        deep_ep.imported(setup)
+
+
+def test_a_library_takes_bfloat16_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deep_ep", deep_ep_fake)
+    with pytest.raises(UsageError, match="bfloat16"):
+        deep_ep.imported(mixed(dp=2, ep=2, expert_backend="deep_ep"))
+    ok = mixed(dp=2, ep=2, expert_backend="deep_ep", dtype="bfloat16")
+    assert deep_ep.imported(ok) is deep_ep_fake
 
 
 # Mistakes: each must fail the comparison above.

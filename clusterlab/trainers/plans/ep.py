@@ -56,6 +56,9 @@ def of_mixture(setup: Setup, rank: int, sent: Sequence[Routed]) -> Iterator[Plan
         )  # fmt: skip
     ranks = group_of(rank, "ep", mesh)
     me = ranks.index(rank)
+    if setup.train.expert_backend == "deep_ep":
+        yield from _swaps(setup, "ep", ranks, rows=_larger([one.tokens for one in sent], me))
+        return
     if mesh.per_node is None:
         rows = _larger(peers(sent), me)
         yield from _exchange(setup, "ep", ranks, model.experts, rows=rows)
@@ -89,15 +92,22 @@ def _larger(rows: Sequence[Sequence[int]], me: int) -> int:
 def _exchange(
     setup: Setup, axis: str, ranks: tuple[int, ...], counts: int, *, rows: int, weights: int = 0
 ) -> Iterator[PlannedCall]:
-    """``counts`` numbers say how many rows come; ``rows`` there, ``weights`` wide beside H, and back."""
+    """``counts`` numbers say how many rows come; then the rows go."""
     if len(ranks) == 1:
         return
-    dtype, H = DTYPES[setup.train.dtype], setup.model.hidden
-    there, back = rows * (H + weights) * dtype.bytes, rows * H * dtype.bytes
     yield PlannedCall(
         "all_to_all", axis, ranks, counts * COUNT.bytes, COUNT.name, "forward", 1, False,
         "how many rows come from each rank",
     )  # fmt: skip
+    yield from _swaps(setup, axis, ranks, rows=rows, weights=weights)
+
+
+def _swaps(
+    setup: Setup, axis: str, ranks: tuple[int, ...], *, rows: int, weights: int = 0
+) -> Iterator[PlannedCall]:
+    """``rows`` there, ``weights`` wide beside H, and back, in both directions of the mixture."""
+    dtype, H = DTYPES[setup.train.dtype], setup.model.hidden
+    there, back = rows * (H + weights) * dtype.bytes, rows * H * dtype.bytes
     for phase, out, home in (
         ("forward", "tokens to experts", "what experts say of them"),
         ("backward", "gradients back from experts", "gradients to experts"),

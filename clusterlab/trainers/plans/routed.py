@@ -15,7 +15,7 @@ from clusterlab.trainers.plans.workloads import WORKLOADS, Chosen, load_of
 @dataclass(frozen=True, slots=True)
 class Routed:
     """What one rank sent in one mixture of one micro-batch: rows to each expert and, on two levels, tokens to
-    each node (a token counts once for a node, however many experts it has there).
+    each node (a token counts once for a node, however many experts it has there); by DeepEP, to each rank.
     """
 
     layer: int
@@ -58,6 +58,8 @@ def expected(setup: Setup, rank: int, step: int, micro_batch: int) -> Routed:
     counts = Counter(expert for chosen in kept for expert in chosen)
     tokens: Counter[int] = Counter()
     nodes = len(group_of(rank, "ep_rail", mesh)) if mesh.per_node is not None else 0
+    if setup.train.expert_backend == "deep_ep":
+        nodes = mesh.ep
     if nodes:
         share = setup.model.experts // nodes
         tokens.update(node for chosen in kept for node in {expert // share for expert in chosen})

@@ -27,7 +27,7 @@ every rank and summed along ``dp``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -49,6 +49,7 @@ class ExpertWays(Ways):
         self._inner, self._axes = inner, axes
         self._positions = axes["tp"] if setup.mesh.sequence is not None else None
         self._two_levels = setup.mesh.per_node is not None
+        self._library = library_of(setup, axes["ep"])
         self._sent: list[Routed] = []
         self.routed: tuple[Routed, ...] = ()
         """Of the last step."""
@@ -56,7 +57,9 @@ class ExpertWays(Ways):
     def experts(self, x_TH: torch.Tensor, block: Block) -> torch.Tensor:
         """As in Ways."""
         routing, experts = self._route(x_TH, block), block.expert_weights
-        if self._two_levels:
+        if self._library is not None:
+            out_TH, tokens = self._library.exchange(x_TH, routing, experts)
+        elif self._two_levels:
             rail, node = self._axes["ep_rail"], self._axes["ep_node"]
             out_TH, tokens = across(x_TH, routing, rail, node, experts)
         else:
@@ -86,6 +89,25 @@ class ExpertWays(Ways):
         return route(
             x_TH, block, positions=positions // split.size, forced_TK=forced, earlier=earlier
         )
+
+
+class Library(Protocol):
+    """What a library that takes tokens to experts is to us."""
+
+    def exchange(
+        self, x_TH: torch.Tensor, routing: Routing, experts: Experts
+    ) -> tuple[torch.Tensor, list[int]]:
+        """The mixture over the ranks of ``ep``, and how many tokens went to each."""
+        ...
+
+
+def library_of(setup: Setup, axis: Axis) -> Library | None:
+    """What ``expert_backend`` names; None: collectives. Raises UsageError where it is missing."""
+    if setup.train.expert_backend == "collectives":
+        return None
+    from clusterlab.trainers.strategies.library.deep_ep import DeepEp
+
+    return DeepEp(setup, axis)
 
 
 def exchange(x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts) -> torch.Tensor:
