@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import nn
 
 from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.mesh import place_of
 from clusterlab.trainers.model import Transformer, Ways, named
+from clusterlab.trainers.plans.tp import by_dtensor
 from clusterlab.trainers.step import LocalUpdate, OnRank, PlainTrainer, Trainer, Update
 from clusterlab.trainers.weights import first_value, part_of, weights_of
 
@@ -56,18 +58,11 @@ def pipeline(own: OnRank) -> Trainer:
 def model_of(own: OnRank, layers: Sequence[int]) -> Transformer:
     """These ``layers`` of the model, as much of them as the rank has."""
     model = Transformer(own.setup.model, own_values(own), layers, ways_of(own))
-    if by_dtensor(own):
+    if by_dtensor(own.setup):
         from clusterlab.trainers.strategies.library.dtensor import mesh_of, parallelize
 
         parallelize(model, own.setup, mesh_of(own.axes["tp"], own.device))
     return model
-
-
-def by_dtensor(own: OnRank) -> bool:
-    """Whether tensor parallelism is torch's own. Torch has none with positions split instead."""
-    return (
-        own.setup.train.library and own.axes["tp"].size > 1 and own.setup.mesh.sequence != "ulysses"
-    )
 
 
 def own_values(own: OnRank) -> dict[str, torch.Tensor]:
@@ -101,7 +96,7 @@ def dense_ways_of(own: OnRank) -> Ways:
     axis, sequence = own.axes["tp"], own.setup.mesh.sequence
     if axis.size == 1:
         return Ways()
-    if by_dtensor(own):
+    if by_dtensor(own.setup):
         from clusterlab.trainers.strategies.library.dtensor import (
             TorchSequenceWays,
             TorchTensorWays,
@@ -124,12 +119,8 @@ def update_of(own: OnRank, *models: Transformer) -> Update:
     from clusterlab.trainers.strategies.zero import ShardedUpdate
 
     parameters = {name: p for model in models for name, p in named(model).items()}
-    if by_dtensor(own):
-        from clusterlab.trainers.strategies.library.dtensor import PartsUpdate
-
-        return PartsUpdate(parameters)
     if own.setup.mesh.dp == 1:
-        return LocalUpdate(parameters)
+        return _alone(own, parameters)
     kind = own.setup.train.data_parallel
     if by_torch(own.setup):
         from clusterlab.trainers.strategies.library.ddp import TorchDdpUpdate
@@ -146,3 +137,12 @@ def update_of(own: OnRank, *models: Transformer) -> Update:
     if kind == "ddp":
         return BucketedUpdate(own, planned, parameters)
     return ShardedUpdate(own, planned, parameters, stage=1 if kind == "zero1" else 2)
+
+
+def _alone(own: OnRank, parameters: Mapping[str, nn.Parameter]) -> Update:
+    """Without other ranks of this data."""
+    if by_dtensor(own.setup):
+        from clusterlab.trainers.strategies.library.dtensor import PartsUpdate
+
+        return PartsUpdate(parameters)
+    return LocalUpdate(parameters)

@@ -136,11 +136,6 @@ def check(setup: Setup) -> Setup:
         _divides("tp", mesh.tp, "ffn", model.ffn)
     if mesh.sequence is not None:
         _divides("tp", mesh.tp, "sequence", model.sequence)
-    if train.library and mesh.tp > 1 and mesh.dp > 1 and mesh.sequence != "ulysses":
-        raise UsageError(
-            f"with tp {mesh.tp} and dp {mesh.dp}", where="library",
-            expected="torch's own parts along tp or dp, not both", fix="dp 1, or without library",
-        )  # fmt: skip
     _check_experts(setup)
     if train.chunks > 1 and train.schedule != "interleaved":
         raise UsageError(

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from clusterlab.core.errors import UsageError
 from clusterlab.trainers.plans import sp, tp
+from clusterlab.trainers.plans.plan import counted
 from clusterlab.trainers.step import Trainer
 
 # Imported before the ranks are forked, for it takes seconds.
@@ -101,6 +101,12 @@ def test_a_missing_sum_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert_equal_to_reference(train(split("tp", tp=2, layers=2, library=True), tmp_path))
 
 
-def test_torchs_own_parts_along_tp_and_dp_at_once_are_refused() -> None:
-    with pytest.raises(UsageError, match="not both"):
-        small(tp=2, dp=2, library=True)
+@pytest.mark.parametrize("data_parallel", ["ddp", "fsdp"])
+def test_beside_torchs_data_parallelism_the_explicit_form_runs(
+    tmp_path: Path, data_parallel: str
+) -> None:
+    setup = small(tp=2, dp=2, layers=2, library=True, data_parallel=data_parallel)
+    ranks = train(setup, tmp_path)
+    assert_equal_to_reference(ranks)
+    along_tp = Counter({key: n for key, n in ranks.calls(0, 0).items() if key[1] == "tp"})
+    assert along_tp == counted(tp.calls(setup, 0))

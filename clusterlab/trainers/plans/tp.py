@@ -28,6 +28,16 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     )  # fmt: skip
 
 
+def by_dtensor(setup: Setup) -> bool:
+    """Whether torch's DTensor makes the calls along ``tp``, where the ledger does not see them.
+
+    Torch has nothing with positions split instead of weights; beside torch's own data parallelism, which
+    takes plain parameters here, the explicit form runs.
+    """
+    mesh = setup.mesh
+    return setup.train.library and mesh.tp > 1 and mesh.dp == 1 and mesh.sequence != "ulysses"
+
+
 def activation_bytes(setup: Setup) -> int:
     """Of x_BSH with all positions, one micro-batch."""
     model = setup.model
