@@ -7,7 +7,7 @@
       zero_bubble    ScheduleInterleavedZeroBubble     1 (then its order is ZB-H1's)
 
       PipelineStage    module, its number of how many, examples of what it takes and gives, the group along pp
-      Schedule…        cuts the batch into micro-batches, runs the stages' forwards and backwards in its order,
+      Schedule…        cuts the batch into micro-batches, runs stages' forwards and backwards in its order,
                        and sends between them (batch_isend_irecv)
 
 ``scale_grads=False``: torch would divide gradients by the number of micro-batches, for losses that are means
