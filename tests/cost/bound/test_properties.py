@@ -137,7 +137,10 @@ def test_nor_where_parts_differ(group: tuple[Fabric, list[str]], uneven: str, si
     fabric, ends = group
     schedule = direct_all_to_all_v(parts(uneven, len(ends), size), size)
     bound = lower_bound(fabric, ends, "all_to_all_v", size, uneven=uneven).time_us
-    assert bound <= time_us(fabric, ends, schedule) * EXACT
+    # The bound is of exact shares; each of the parts that are sent may be a byte less than its share.
+    slowest_GBps = min(link.GBps for link in fabric.links if link.GBps)
+    rounding_us = len(ends) ** 2 / slowest_GBps / 1e3
+    assert bound <= time_us(fabric, ends, schedule) * EXACT + rounding_us
 
 
 @quick
