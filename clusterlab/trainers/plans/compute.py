@@ -8,7 +8,7 @@ is more; a CPU does both, one after the other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log
 
@@ -31,6 +31,16 @@ class Compute:
     issue_us: float
     behind: bool
     source: str
+
+    def among(self, ranks: int) -> Compute:
+        """When ``ranks`` share the device, as local ranks share a host's cores."""
+        return replace(
+            self,
+            matmul=tuple((flops, rate / ranks) for flops, rate in self.matmul),
+            attention_TFLOPs=self.attention_TFLOPs / ranks,
+            memory_GBps=self.memory_GBps / ranks,
+            issue_us=self.issue_us * ranks,
+        )
 
     def matmul_TFLOPs(self, flops: float) -> float:
         """Of a product that large."""
@@ -93,6 +103,11 @@ _MEMORY_SHARE = 0.9
 
 _ISSUE_US = 5.0
 """Of one kernel from eager torch, taken: a probe knows better."""
+
+
+def named_gpus() -> tuple[str, ...]:
+    """Models whose rates are known."""
+    return tuple(_GPUS)
 
 
 def named_compute(gpu_model: str, element: str) -> Compute:
