@@ -111,6 +111,7 @@ def _say_trouble(run: RunDir, message: str | None, trouble: KeptTrouble | None) 
     if trouble is not None:
         for line in trouble.finding.evidence[1:]:
             print(f"  {line}", file=sys.stderr)
+        print(f"  fix: {trouble.finding.fix}", file=sys.stderr)
         folder = trouble_folder(run.path, run.attempt)
         print(f"  stacks and flight recorders of the ranks: {folder}", file=sys.stderr)
 

@@ -116,6 +116,7 @@ def test_a_stopped_rank_ends_the_sweep_at_the_deadline_and_is_a_finding(bench: B
     assert "  last finished: all_reduce float32 sum " in err
     (found,) = read_findings(folder)
     assert (found.code, found.ranks) == ("RANK_STOPPED", (1,))
+    assert f"  fix: {found.fix}\n" in err
     (attempt,) = open_run(folder).info.attempts
     assert attempt.exit_code == 4
     assert len(rows_of(folder)) >= 4
