@@ -1,7 +1,8 @@
 """Which expert takes which token, forced instead of learned: loads that a mixture's network must stand.
 
 A choice depends on (workload, seed, step, sample, position) only, so the reference and every mesh force the
-same ones, and the bytes of a step are known before it runs. ``hot``, ``cold``: an expert or a rank's experts.
+same ones, and the bytes of a step are known before it runs. Only ragged, rotating and bursty differ from step
+to step. Which of a token's experts come together is mixed, so that as many of them share a node as by chance.
 
     balanced     every expert takes as many tokens            hot_expert  one takes half of all tokens
     hot_rank     the experts of one rank take half of all     zero_load   those of one rank take none
@@ -11,8 +12,9 @@ same ones, and the bytes of a step are known before it runs. ``hot``, ``cold``: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clusterlab.core.errors import UsageError
 from clusterlab.trainers.config import Setup
@@ -56,39 +58,38 @@ def choices(setup: Setup, step: int, sample: int) -> list[Chosen]:
     return WORKLOADS[setup.train.routing](load_of(setup), step, sample)
 
 
-def balanced(load: Load, step: int, sample: int) -> list[Chosen]:
-    """Experts in turn: where top_k · sequence is a multiple of the experts, all take exactly as many."""
+def balanced(load: Load, _step: int, sample: int) -> list[Chosen]:
+    """As many tokens for each expert, exactly, in every as many tokens as there are experts."""
     everyone = range(load.experts)
-    return [_turn(everyone, load, step, token) for token in _tokens(load, sample)]
+    return [_evenly(everyone, load.top_k, load, token) for token in _tokens(load, sample)]
 
 
-def hot_expert(load: Load, step: int, sample: int) -> list[Chosen]:
+def hot_expert(load: Load, _step: int, sample: int) -> list[Chosen]:
     """Every other token chooses the hot expert first; all other choices are even among the rest."""
-    return _around(hottest(load), load, step, sample)
+    return _around(hottest(load), load, sample)
 
 
 def rotating(load: Load, step: int, sample: int) -> list[Chosen]:
     """As ``hot_expert``, and the hot one moves on by one each step."""
-    return _around((hottest(load) + step) % load.experts, load, step, sample)
+    return _around((hottest(load) + step) % load.experts, load, sample)
 
 
-def hot_rank(load: Load, step: int, sample: int) -> list[Chosen]:
-    """Every other token chooses among the hot rank's experts only, as far as it has enough; others evenly."""
+def hot_rank(load: Load, _step: int, sample: int) -> list[Chosen]:
+    """Every other token chooses experts of the hot rank, as far as it has enough; the others evenly."""
     hot = load.of_rank(hottest(load) // load.own)
     rest = [expert for expert in range(load.experts) if expert not in hot]
+    few = min(load.top_k, len(hot))
     found = []
     for token in _tokens(load, sample):
         if token % 2:
-            found.append(_turn(range(load.experts), load, step, token // 2))
-            continue
-        few = min(load.top_k, len(hot))
-        first = tuple(hot[(token // 2 * few + k) % len(hot)] for k in range(few))
-        more = tuple(rest[(token // 2 + k) % len(rest)] for k in range(load.top_k - few))
-        found.append(first + more)
+            found.append(_evenly(range(load.experts), load.top_k, load, token // 2))
+        else:
+            first = _evenly(hot, few, load, token // 2)
+            found.append(first + _evenly(rest, load.top_k - few, load, token // 2))
     return found
 
 
-def zero_load(load: Load, step: int, sample: int) -> list[Chosen]:
+def zero_load(load: Load, _step: int, sample: int) -> list[Chosen]:
     """Nobody chooses the experts of the cold rank; the others are even."""
     cold = load.of_rank(hottest(load) // load.own)
     rest = [expert for expert in range(load.experts) if expert not in cold]
@@ -98,7 +99,7 @@ def zero_load(load: Load, step: int, sample: int) -> list[Chosen]:
             where="routing", expected="top_k experts or more on the other ranks",
             fix="take a smaller top_k" if rest else "take ep 2 or more",
         )  # fmt: skip
-    return [_turn(rest, load, step, token) for token in _tokens(load, sample)]
+    return [_evenly(rest, load.top_k, load, token) for token in _tokens(load, sample)]
 
 
 def ragged(load: Load, step: int, sample: int) -> list[Chosen]:
@@ -132,16 +133,13 @@ def hottest(load: Load) -> int:
     return _mixed(load.seed, 0) % load.experts
 
 
-def _around(hot: int, load: Load, step: int, sample: int) -> list[Chosen]:
+def _around(hot: int, load: Load, sample: int) -> list[Chosen]:
     rest = [expert for expert in range(load.experts) if expert != hot]
     found = []
     for token in _tokens(load, sample):
-        # Among the rest even tokens take one fewer, so that both kinds together walk it evenly.
-        first = (hot,) if token % 2 == 0 else ()
-        more = min(load.top_k - len(first), len(rest))
-        taken = token // 2 * (2 * load.top_k - 1) + (token % 2) * (load.top_k - 1) + step
-        chosen = first + tuple(rest[(taken + k) % len(rest)] for k in range(more))
-        found.append(chosen if len(chosen) == load.top_k else (hot, *rest))
+        # With top_k = experts there is no choice: everyone takes the hot one too.
+        first = (hot,) if token % 2 == 0 or load.top_k > len(rest) else ()
+        found.append(first + _evenly(rest, load.top_k - len(first), load, token // 2))
     return found
 
 
@@ -150,10 +148,25 @@ def _tokens(load: Load, sample: int) -> range:
     return range(sample * load.sequence, (sample + 1) * load.sequence)
 
 
-def _turn(experts: range | list[int], load: Load, step: int, token: int) -> Chosen:
-    """Those whose turn it is when ``token`` chooses after all before it."""
-    start = token * load.top_k + step
-    return tuple(experts[(start + k) % len(experts)] for k in range(load.top_k))
+def _evenly(experts: Sequence[int], count: int, load: Load, token: int) -> Chosen:
+    """``count`` different ones of ``experts``: each of as many tokens in turn begins at another of them and
+    takes those at the same distances from there, which are mixed anew for the next as many.
+    """
+    if not count:
+        return ()
+    block, place = divmod(token, len(experts))
+    distances = _distances(len(experts), count, load.seed, block)
+    return tuple(experts[(place + distance) % len(experts)] for distance in distances)
+
+
+@lru_cache(maxsize=256)
+def _distances(below: int, count: int, seed: int, block: int) -> tuple[int, ...]:
+    """``count`` different numbers below ``below``."""
+    numbers = list(range(below))
+    for i in range(count):
+        j = i + _mixed(seed, block, i) % (below - i)
+        numbers[i], numbers[j] = numbers[j], numbers[i]
+    return tuple(numbers[:count])
 
 
 def _mixed(*numbers: int) -> int:
