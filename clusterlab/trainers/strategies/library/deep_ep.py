@@ -7,7 +7,7 @@ sums what those ranks make of it on the way back. So each rank weighs and sums w
     out_TH                       ══ combine  ══ Σ weight · expert(x)_RH
 
 Backward of dispatch is a combine and that of combine a dispatch, by the same handle. Calls are those that
-docs/legacy.md there has for training (class Buffer), tried with a stand-in only so far. The ledger has both as
+docs/legacy.md there has for training (class Buffer), tried with a stand-in only. The ledger has both as
 all_to_all_v of the rows they carry; weights and indices, a few bytes a token, are not counted.
 """
 
