@@ -12,6 +12,10 @@ from clusterlab.runs.plan import SweepConfig
 JOIN_TIMEOUT_S = 120.0
 """How long ranks wait for each other to appear."""
 
+START_S = 3 * JOIN_TIMEOUT_S
+"""How long a rank may take to its first point: its steps end earlier by themselves, unless the process that
+serves the store is stopped, which answers nobody and closes nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import UsageError
 from clusterlab.launch.gpus import visible_gpus
+from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
+
+    from clusterlab.launch.identity import RankIdentity
+    from clusterlab.launch.local_rank import OpenStore
 
 BACKENDS = ("auto", "gloo", "nccl")
 
@@ -51,3 +59,11 @@ def local_world_size(ranks: int | None, backend: str) -> int:
             fix="use --backend gloo, or look at CUDA_VISIBLE_DEVICES and nvidia-smi",
         )
     return ranks or gpus
+
+
+def meet_here(identity: RankIdentity, open_store: OpenStore) -> Store:
+    """The job's store, on a rank forked here. One that is stopped before it serves it ends all (START_S)."""
+    from clusterlab.bench.watchdog import Watchdog
+
+    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
+        return open_store(JOIN_TIMEOUT_S)

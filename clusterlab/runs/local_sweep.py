@@ -8,8 +8,7 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.runs.finish import end_run
-from clusterlab.runs.job import JOIN_TIMEOUT_S
-from clusterlab.runs.local_ranks import local_world_size
+from clusterlab.runs.local_ranks import local_world_size, meet_here
 from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.predicting import THIS_HOST
@@ -34,7 +33,7 @@ def run_local_sweep(start: SweepStart) -> int:
     job = job_of(start, run.path)
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-        return run_rank(identity, open_store(JOIN_TIMEOUT_S), job)
+        return run_rank(identity, meet_here(identity, open_store), job)
 
     outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
     # Wrong data is no rank's failure: the report says where it is.

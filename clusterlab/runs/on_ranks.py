@@ -18,7 +18,7 @@ from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.job import JOIN_TIMEOUT_S
-from clusterlab.runs.local_ranks import local_world_size
+from clusterlab.runs.local_ranks import local_world_size, meet_here
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -65,7 +65,7 @@ def _locally(work: Work) -> int:
     run = work.open_run()
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-        return work.rank_main(identity, open_store(JOIN_TIMEOUT_S), run.path)
+        return work.rank_main(identity, meet_here(identity, open_store), run.path)
 
     outcome = run_local_ranks(
         world_size, rank_main, log_dir=run.logs_path, grace_s=work.grace_s, relay=work.relay

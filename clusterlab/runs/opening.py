@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clusterlab.bench.faults import naming_lost_peers
+from clusterlab.bench.watchdog import Watchdog
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Point, Predicted
@@ -17,7 +17,7 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
-from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S
 from clusterlab.runs.predicting import choose_model, predict_points
 from clusterlab.runs.session_calibration import agreed_calibration
 from clusterlab.runs.whereabouts import call_whereabouts
@@ -67,7 +67,7 @@ def begin(
 
     ``plain`` are the points that are predicted: nothing predicts a point with something beside it.
     """
-    with naming_lost_peers("start of the run"):
+    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
         whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
         # The watchdog speaks first: it can name the point and the ranks that did not arrive.
         timeout_s = max(JOIN_TIMEOUT_S, 2 * config.deadline_s)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.bench.runner import measure_steps, refuse_oversize
+from clusterlab.bench.watchdog import Watchdog
 from clusterlab.bench.witness import open_witness
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
@@ -27,7 +27,7 @@ from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.pairs import pair_lines
 from clusterlab.report.progress import Progress, open_progress
 from clusterlab.runs.group_predicting import groups_note, predict_steps
-from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
+from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S, SweepJob
 from clusterlab.runs.library_facts import keep_library_facts
 from clusterlab.runs.plan import SweepPlan, make_plan
 from clusterlab.runs.predicting import (
@@ -67,7 +67,7 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     import torch.distributed as dist
 
     config = job.config
-    with naming_lost_peers("start of the run"):
+    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
         whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
         placement = agreed_placement(identity, store, whereabouts) if config.of_groups else None
         plan = make_plan(

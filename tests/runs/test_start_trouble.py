@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from clusterlab.core.errors import ExitCode
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.run_dir import create_run
-from clusterlab.runs import calibration_run, rank, session_calibration
+from clusterlab.runs import calibration_run, local_ranks, rank, session_calibration
 from clusterlab.runs.bench import resolve
 from clusterlab.runs.local_sweep import run_local_sweep
 from clusterlab.runs.request import BenchRequest
@@ -74,3 +75,34 @@ def test_a_rank_that_dies_at_the_start_is_named_and_nothing_is_traced(
     assert f"rank {victim} (pid " in said
     assert f"was ended by signal {number:d} ({number.name})" in said
     assert "Traceback" not in said + logs
+
+
+@pytest.mark.parametrize(
+    ("stage", "victim"),
+    [
+        ("before the roll call", 0),
+        ("before the process group", 2),
+        ("before the first collective", 0),
+        ("before the constants", 0),
+        ("before the run is opened", 0),
+    ],
+)
+def test_a_rank_that_is_stopped_at_the_start_ends_the_run_also_if_it_serves_the_store(
+    stage: str,
+    victim: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
+    for room in (rank, local_ranks):
+        monkeypatch.setattr(room, "START_S", 2.0)
+    module, name = STAGES[stage]
+    monkeypatch.setattr(module, name, dies_first(getattr(module, name), victim, signal.SIGSTOP))
+    start = SweepStart(
+        resolve(TYPED), 3, lambda: create_run("start"), as_json=True, strict_table=False
+    )
+    began = time.monotonic()
+    assert run_local_sweep(start) == ExitCode.DEADLINE
+    assert time.monotonic() - began < 20
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "start of the run: not finished within" in (folder / "logs" / "rank-1.log").read_text()
