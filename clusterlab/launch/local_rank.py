@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.launch.identity import RankIdentity
+from clusterlab.launch.rendezvous import Meeting, part
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -30,35 +31,50 @@ RankMain = Callable[[RankIdentity, OpenStore], int]
 
 LOOPBACK = "127.0.0.1"
 
+_PART_S = 60.0
+"""For the others to be done with the store: they only have to end, but on a host that may be very busy."""
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def store_opener(identity: RankIdentity, listening: socket.socket) -> OpenStore:
-    """A function that opens the job's TCPStore on ``listening``, the launcher's socket.
+class LocalStore:
+    """The job's TCPStore on ``listening``, the launcher's socket: rank 0 serves it, the others connect.
 
     The launcher bound the socket before it forked, so no other process can take the port between
-    choosing and using it. Rank 0 serves the store on it; the others connect.
+    choosing and using it.
     """
-    port = listening.getsockname()[1]
 
-    def open_store(timeout_s: float) -> Store:
+    def __init__(self, identity: RankIdentity, listening: socket.socket) -> None:
+        self._identity, self._listening = identity, listening
+        self._port = listening.getsockname()[1]
+        self._meeting: Meeting | None = None
+        if identity.rank != 0:
+            listening.close()
+
+    def open(self, timeout_s: float) -> Store:
+        """The store; see OpenStore."""
         from torch.distributed import TCPStore
 
-        serves = identity.rank == 0
-        return TCPStore(
+        serves = self._identity.rank == 0
+        store = TCPStore(
             LOOPBACK,
-            port,
-            identity.world_size,
+            self._port,
+            self._identity.world_size,
             serves,
             timeout=timedelta(seconds=timeout_s),
             wait_for_workers=False,
             # the store closes the descriptor it is given
-            master_listen_fd=listening.detach() if serves else None,
+            master_listen_fd=self._listening.detach() if serves else None,
         )
+        self._meeting = Meeting(store, served_here=serves, way="local")
+        return store
 
-    if identity.rank != 0:
-        listening.close()
-    return open_store
+    def leave(self) -> None:
+        """Be done with it; rank 0 stays until all are. Only after success: the launcher ends who waits for
+        a rank that failed.
+        """
+        if self._meeting is not None:
+            part(self._identity, self._meeting, timeout_s=_PART_S)
 
 
 def become_rank(
@@ -86,7 +102,9 @@ def become_rank(
         faulthandler.enable()
         _one_thread()
         _prefer_loopback()
-        code = rank_main(identity, store_opener(identity, listening))
+        store = LocalStore(identity, listening)
+        code = rank_main(identity, store.open)
+        store.leave()
     except ClusterlabError as error:
         code = error.exit_code
         if not error.said:

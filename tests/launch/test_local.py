@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.launch import roll_call
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_outcome import RankExit, judge
@@ -45,6 +46,46 @@ def test_every_rank_knows_who_it_is_and_all_share_one_store(tmp_path):
     assert (tmp_path / "said").read_text().splitlines() == [repr(e) for e in expected]
     assert [e.rank for e in outcome.ranks] == list(range(8))
     assert len({e.pid for e in outcome.ranks}) == 8
+
+
+@ranks
+@pytest.mark.parametrize("late", [(1,), (2,), (1, 2)], ids=str)
+def test_a_rank_that_hears_late_still_hears(late, monkeypatch):
+    """Rank 0 serves the store. With nothing to do after a roll call (a finished run repeated), it is the
+    first to end; whoever is slow must find the store all the same."""
+    hear = roll_call._Call.hear_verdict
+
+    def slowly(call, timeout_s):
+        if call.identity.rank in late:
+            time.sleep(0.7)
+        hear(call, timeout_s)
+
+    monkeypatch.setattr(roll_call._Call, "hear_verdict", slowly)
+
+    def rank_main(identity: RankIdentity, open_store) -> int:
+        me = {"rank": identity.rank, "host": identity.host, "pid": os.getpid()}
+        roll_call.roll_call(open_store(30), identity, "n", me, lambda _: None, timeout_s=30)
+        return 0
+
+    outcome = run_local_ranks(3, rank_main)
+    assert (outcome.exit_code, outcome.message) == (ExitCode.OK, None)
+
+
+@ranks
+def test_rank_0_waits_for_no_rank_that_failed():
+    def rank_main(identity: RankIdentity, open_store) -> int:
+        store = open_store(30)
+        if identity.rank == 1:
+            store.wait(["rank 0 ended"])
+            raise UsageError("broken", where="here")
+        store.set("rank 0 ended", "")
+        return 0
+
+    began = time.monotonic()
+    outcome = run_local_ranks(2, rank_main, grace_s=0.3)
+    assert outcome.exit_code == ExitCode.USAGE
+    assert outcome.message is not None and "broken" in outcome.message
+    assert time.monotonic() - began < 20
 
 
 @ranks
