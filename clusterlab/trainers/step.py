@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,10 @@ class Trainer(Protocol):
 class Update(Protocol):
     """Gradients of several data parallel ranks become one, and then an update of the parameters."""
 
+    def forward_of(self, model: Transformer) -> Callable[[torch.Tensor], torch.Tensor]:
+        """What to call for ``model``'s forward: itself, or torch's wrapper of it."""
+        ...
+
     def begin(self) -> None:
         """Before a step's first forward: no gradients."""
         ...
@@ -77,6 +81,10 @@ class LocalUpdate:
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
         self._parameters = parameters
+
+    def forward_of(self, model: Transformer) -> Callable[[torch.Tensor], torch.Tensor]:
+        """As in Update."""
+        return model
 
     def begin(self) -> None:
         """As in Update."""
@@ -136,6 +144,7 @@ class PlainTrainer:
 
     def __init__(self, rank: OnRank, model: Transformer, update: Update) -> None:
         self._rank, self._model, self._update = rank, model, update
+        self._forward = update.forward_of(model)
         self.parameters = named(model)
 
     def step(self, number: int) -> float:
@@ -152,7 +161,7 @@ class PlainTrainer:
                     update.last_backward()
                 with ledger.during("forward", m):
                     tokens = setup.train.batch * setup.model.sequence
-                    loss = loss_of(self._model(inputs), targets, tokens)
+                    loss = loss_of(self._forward(inputs), targets, tokens)
                 with ledger.during("backward", m):
                     torch.autograd.backward(loss)
                 total += loss.detach().double()

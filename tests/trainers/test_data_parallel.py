@@ -38,6 +38,32 @@ def test_every_kind_equals_one_process_and_makes_its_plan(
     assert_ledger_is_plan(done, dp.calls)
 
 
+@pytest.mark.parametrize("experts", [0, 4])
+@pytest.mark.parametrize("micro_batches", [1, 3])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_torchs_own_equals_one_process_and_makes_its_plan(
+    tmp_path: Path, kind: str, micro_batches: int, experts: int
+) -> None:
+    setup = small(
+        dp=4,
+        micro_batches=micro_batches,
+        data_parallel=kind,
+        experts=experts,
+        library=True,
+        **SIZES,
+    )
+    done = train(setup, tmp_path)
+    assert_equal_to_reference(done)
+    assert_ledger_is_plan(done, dp.calls, first_step=1)
+    if kind == "ddp":
+        (bucket,) = (key for key in done.calls(0, 0) if key[5] == "backward")
+        assert bucket[3] == sum(
+            call.size_bytes for call in dp.calls(setup, 0) if call.phase == "backward"
+        )
+    else:
+        assert done.calls(0, 0) == done.calls(0, 1)
+
+
 def test_sizes_have_several_buckets_and_padding() -> None:
     for ranks in (2, 4, 8):
         setup = small(dp=ranks, **SIZES)

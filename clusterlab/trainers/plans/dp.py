@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.mesh import group_of
-from clusterlab.trainers.plans.buckets import Bucket, buckets, units
+from clusterlab.trainers.plans.buckets import Bucket, buckets, unit_of, units
 from clusterlab.trainers.plans.plan import PlannedCall
 from clusterlab.trainers.plans.sp import held_by
 
@@ -17,7 +18,10 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     if setup.mesh.dp == 1:
         return ()
     kind = setup.train.data_parallel
-    of_kind = {"ddp": _ddp, "zero1": _zero, "zero2": _zero, "fsdp": _fsdp}[kind]
+    if by_torch(setup):
+        of_kind = {"ddp": _torch_ddp, "fsdp": _torch_fsdp}[kind]
+    else:
+        of_kind = {"ddp": _ddp, "zero1": _zero, "zero2": _zero, "fsdp": _fsdp}[kind]
     loss = PlannedCall(
         "all_reduce", "dp", group_of(rank, "dp", setup.mesh), 8, "float64", "loss", 1, False,
         "the ranks' parts of the loss",
@@ -26,8 +30,8 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
 
 
 def start_calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
-    """Of ``rank`` before the first step: all copies begin alike."""
-    if setup.mesh.dp == 1:
+    """Of ``rank`` before the first step: all copies begin alike. (Torch's own broadcast is not seen.)"""
+    if setup.mesh.dp == 1 or by_torch(setup):
         return ()
     kind = setup.train.data_parallel
     padded = kind != "ddp"
@@ -39,6 +43,13 @@ def start_calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
         for bucket in _buckets(setup, rank)
     ]  # fmt: skip
     return tuple(call for call in found if len(call.ranks) > 1)
+
+
+def by_torch(setup: Setup) -> bool:
+    """Whether data parallelism is torch's own: of those kinds and meshes that torch has it for."""
+    mesh, kind = setup.mesh, setup.train.data_parallel
+    fits = kind == "ddp" or (kind == "fsdp" and mesh.sequence is None)
+    return setup.train.library and mesh.dp > 1 and mesh.pp == 1 and mesh.ep == 1 and fits
 
 
 def _buckets(setup: Setup, rank: int) -> tuple[Bucket, ...]:
@@ -89,6 +100,33 @@ def _fsdp(setup: Setup, rank: int) -> Iterator[PlannedCall]:
             phase="reduce" if late else "backward", count=1 if late else M,
             hidden=overlap and not late, why="gradients of a block",
         )  # fmt: skip
+
+
+def _torch_ddp(setup: Setup, rank: int) -> Iterator[PlannedCall]:
+    for bucket in buckets(setup, [replace(w, axis=None) for w in held_by(setup, rank)]):
+        yield _call(
+            setup, rank, bucket, "all_reduce",
+            phase="backward", count=1, hidden=True, why="gradients",
+        )  # fmt: skip
+
+
+def _torch_fsdp(setup: Setup, rank: int) -> Iterator[PlannedCall]:
+    M, N = setup.train.micro_batches, setup.mesh.dp
+    of_unit: dict[str, int] = {}
+    for weight in held_by(setup, rank):
+        # Torch cuts each parameter along its first dimension.
+        rows = -(-weight.shape[0] // N) * N
+        elements = rows * (weight.elements // weight.shape[0])
+        of_unit[unit_of(weight)] = of_unit.get(unit_of(weight), 0) + elements
+    ranks, dtype = group_of(rank, "dp", setup.mesh), setup.train.dtype
+    for elements in of_unit.values():
+        size = elements * DTYPES[dtype].bytes
+        for op, phase, what in (
+            ("all_gather", "forward", "parameters"),
+            ("all_gather", "backward", "parameters"),
+            ("reduce_scatter", "backward", "gradients"),
+        ):
+            yield PlannedCall(op, "dp", ranks, size, dtype, phase, M, True, f"{what} of a block")
 
 
 def _ready_early(setup: Setup) -> bool:
