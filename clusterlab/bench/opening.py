@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clusterlab.bench.buffers import Arena, shape_of
+from clusterlab.bench.buffers import Arena
+from clusterlab.bench.check import checkable, expected_segments
 from clusterlab.bench.common_clock import CommonClock, host_clock_id
 from clusterlab.bench.conditions import open_gpu_state
 from clusterlab.bench.control import Control
@@ -79,15 +80,27 @@ def current_device() -> torch.device:
 
 
 def _refuse_unseen_corruption(points: Sequence[Point], options: BenchOptions) -> None:
-    """A test's ``corrupt`` must hit an element that every point of its rank has, or it proves nothing."""
-    if options.corrupt is None:
+    """A test's ``corrupt`` must hit an element that every point's check looks at on its rank, where that
+    receives anything, or it proves nothing.
+    """
+    if options.corrupt is None or not options.check:
         return
     rank, index = options.corrupt
     held = [point for point in points if rank in ranks_of(point)]
     if not held:
         raise UsageError(f"no point has rank {rank}", where="corrupt")
-    for point in held:
-        if not 0 <= index < shape_of(point).recv_elements:
+    seen = 0
+    for point in filter(checkable, held):
+        segments = expected_segments(point, ranks_of(point).index(rank))
+        if not any(segment.length for segment in segments):
+            continue
+        seen += 1
+        if not any(s.offset <= index < s.offset + s.length for s in segments):
             raise UsageError(
                 f"{point_label(point)} has no element {index} on rank {rank}", where="corrupt"
             )
+    if not seen:
+        raise UsageError(
+            f"rank {rank} receives nothing that is checked", where="corrupt",
+            expected="a rank that receives, as a root does",
+        )  # fmt: skip
