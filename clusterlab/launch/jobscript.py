@@ -20,7 +20,7 @@ class JobTemplate:
 
     ``torchrun``: one torchrun per node starts the ranks, for sites whose srun has no PMIx.
     ``measures``: the ranks write a run directory, with which a requeued job goes on; the others look
-    and leave nothing, and under bash they look at this machine alone.
+    and leave nothing, and under bash they look at this machine alone, else on ``local_ranks`` of it.
     """
 
     name: str
@@ -30,6 +30,22 @@ class JobTemplate:
     time_limit: str = "00:30:00"
     torchrun: bool = False
     measures: bool = True
+    local_ranks: int = 4
+
+    @property
+    def trains(self) -> bool:
+        """Whether its ranks train."""
+        return self.command[0] == "train"
+
+
+def _training(strategy: str, summary: str, *, local_ranks: int = 4) -> JobTemplate:
+    return JobTemplate(
+        f"train_{strategy}",
+        ("train", strategy),
+        f"Train a tiny transformer: {summary}.",
+        "--steps 5",
+        local_ranks=local_ranks,
+    )
 
 
 def _sweep(name: str, collective: str, summary: str) -> JobTemplate:
@@ -66,6 +82,14 @@ JOBS: tuple[JobTemplate, ...] = (
         "pairs: latency and bandwidth between every two ranks, which names the slow link.",
         "-b 64K -e 1M -f 4",
     ),
+    _training("dp", "data parallel, every rank the whole model and its own samples"),
+    _training("tp", "tensor parallel, every rank a part of each matrix"),
+    _training(
+        "sp", "sequence parallel beside tensor parallel, every rank some positions between them"
+    ),
+    _training("pp", "a pipeline, every rank some layers"),
+    _training("ep", "expert parallel, every rank some experts"),
+    _training("3d", "tensor, pipeline and data parallel at once", local_ranks=8),
     JobTemplate(
         "doctor",
         ("doctor",),
@@ -81,7 +105,7 @@ def render_job(job: JobTemplate, site: Site, version: str) -> str:
     """The text of ``jobs/<name>.sbatch`` for ``site``."""
     path = f"jobs/{job.name}.sbatch"
     directives = "\n".join(f"#SBATCH {d}" for d in _directives(job, site))
-    local = f' --ranks "${{RANKS:-4}}" --name {job.name}' if job.measures else ""
+    local = f' --ranks "${{RANKS:-{job.local_ranks}}}" --name {job.name}' if job.measures else ""
     return f"""\
 #!/usr/bin/env bash
 {directives}
@@ -117,6 +141,8 @@ def _usage(job: JobTemplate, path: str) -> str:
 #
 # Arguments after the file name are those of clusterlab {command} --help. Environment:
 #   RANKS_PER_NODE (default: the GPUs)"""
+    if job.trains:
+        return _training_usage(job, path)
     return f"""\
 # {job.summary}
 # Every size is predicted before it is measured; both are kept in one run directory.
@@ -127,6 +153,21 @@ def _usage(job: JobTemplate, path: str) -> str:
 #
 # Arguments after the file name are nccl-tests' (clusterlab {command} --help). Environment:
 #   RANKS (under bash, default 4)  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)"""
+
+
+def _training_usage(job: JobTemplate, path: str) -> str:
+    ranks = f"RANKS (under bash, default {job.local_ranks})"
+    return f"""\
+# {job.summary}
+# Every step is kept in one run directory. A checkpoint every 10 steps, on SIGTERM and on SIGUSR1 (scancel
+# --signal=USR1): a requeued job goes on from the last.
+#
+#   sbatch {path}                            a cluster: one rank per GPU
+#   sbatch -N4 --gpus-per-node=4 {path} --steps 100
+#   bash {path} {job.example}          this machine: local ranks over gloo
+#
+# Arguments after the file name are those of clusterlab {" ".join(job.command)} --help. Environment:
+#   {ranks}  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)"""
 
 
 def _directives(job: JobTemplate, site: Site) -> list[str]:

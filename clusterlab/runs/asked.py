@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+_ONE_STOP_S = 3.0
 
 
 @dataclass(slots=True)
@@ -14,12 +17,16 @@ class Asked:
 
     stop: int = 0
     save: bool = False
+    stop_at_s: float = 0.0
 
     def on_stop(self, number: int, _frame: object) -> None:
-        """The first one asks, the second ends."""
-        if self.stop:
+        """The first one asks, a later one ends. One stop may come as two signals: by Slurm to the task, and
+        by the batch script through srun.
+        """
+        if not self.stop:
+            self.stop, self.stop_at_s = number, time.monotonic()
+        elif time.monotonic() - self.stop_at_s > _ONE_STOP_S:
             raise SystemExit(128 + number)
-        self.stop = number
 
     def on_save(self, _number: int, _frame: object) -> None:
         """Asks; nothing ends."""

@@ -172,8 +172,8 @@ class _Training:
         # Rank 0 says from where all go on: a file system may show others another state.
         done = int(control.gather([float(max(finished(self._checkpoints), default=0))])[0][0])
         if done:
-            like = trainer.held().parameters
-            values = load(self._checkpoints, done, like, self._setup, host_group)
+            names = trainer.parameters
+            values = load(self._checkpoints, done, names, self._setup, host_group)
             trainer = build(self._setup, rank, axes, ledger, device, values)
         clock = CommonClock(control, host_clock_id())
         return _Built(control, host_group, clock, ledger, trainer, done)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterlab.trainers.config import Setup
+from clusterlab.trainers.config import MeshConfig, Setup
 from clusterlab.trainers.mesh import place_of
-from clusterlab.trainers.weights import weights_of
+from clusterlab.trainers.weights import Weight, weights_of
 
 if TYPE_CHECKING:
     import torch
@@ -63,13 +63,18 @@ def save(
 
 
 def load(
-    folder: Path, steps: int, like: Parameters, setup: Setup, group: ProcessGroup
+    folder: Path, steps: int, names: Iterable[str], setup: Setup, group: ProcessGroup
 ) -> dict[str, torch.Tensor]:
-    """This rank's parameters after ``steps`` steps, named and shaped as ``like``. Collective, as ``save``."""
+    """This rank's parameters ``names`` after ``steps`` steps, on the host. Collective, as ``save``."""
+    import torch
     import torch.distributed as dist
     from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
-    found = {name: tensor.detach().clone() for name, tensor in like.items()}
+    weights = {weight.name: weight for weight in weights_of(setup.model, setup.mesh)}
+    dtype: torch.dtype = getattr(torch, setup.train.dtype)
+    found = {
+        name: torch.empty(_part_shape(weights[name], setup.mesh), dtype=dtype) for name in names
+    }
     state = _by_part(found, setup, dist.get_rank())
     with _quietly():
         dcp_load(state, checkpoint_id=_at(folder, steps), process_group=group)
@@ -78,6 +83,13 @@ def load(
 
 def _at(folder: Path, steps: int) -> Path:
     return folder / f"step-{steps:08d}"
+
+
+def _part_shape(weight: Weight, mesh: MeshConfig) -> list[int]:
+    shape = list(weight.shape)
+    if weight.axis is not None:
+        shape[weight.dim] //= getattr(mesh, weight.axis)
+    return shape
 
 
 def _by_part(parameters: Parameters, setup: Setup, rank: int) -> dict[str, torch.Tensor]:

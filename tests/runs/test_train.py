@@ -1,0 +1,204 @@
+"""Training runs on this machine: what they keep; an interrupted one goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from clusterlab.cli.main import main
+from clusterlab.core.stepping import StepLine
+from clusterlab.records.ledgers import ledger_ranks, read_ledger
+from clusterlab.records.lines import STEPS, read_lines
+from clusterlab.records.run_dir import open_run
+from clusterlab.trainers.checkpoint import finished
+from tests.conftest import LAUNCHERS
+from tests.report.test_trace import check
+
+pytestmark = pytest.mark.ranks
+
+STEPS_IN_ALL = 40
+LONG = ("--steps", str(STEPS_IN_ALL))
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No launcher, and a folder of its own for runs."""
+    for name in [n for n in os.environ if n.startswith(LAUNCHERS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
+    import torch.distributed  # noqa: F401 - once, before the forks
+
+
+def run_of(tmp_path: Path) -> Path:
+    (only,) = (tmp_path / "runs").iterdir()
+    return only
+
+
+def in_a_child(arguments: Sequence[str], log: Path) -> int:
+    """Start ``clusterlab ARGUMENTS`` in a forked process, a session of its own; its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    os.setsid()
+    output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    code = 99
+    try:
+        code = main(arguments)
+    finally:
+        os._exit(code)
+
+
+def wait_for(what: Callable[[], bool], *, timeout_s: float = 90) -> None:
+    end = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def steps_done(tmp_path: Path) -> int:
+    found = list((tmp_path / "runs").glob(f"*/{STEPS}"))
+    return found[0].read_bytes().count(b"\n") if found else 0
+
+
+def ended(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def losses(steps: Sequence[StepLine]) -> list[float | None]:
+    return [step.loss for step in steps]
+
+
+def test_a_run_keeps_a_line_a_step_and_every_ranks_ledger(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.json"
+    code = main(["train", "tp", "-g", "2", "--steps", "4", "--text", "--trace", str(trace)])
+    said = capfd.readouterr()
+    assert code == 0, said.err
+    folder = run_of(tmp_path)
+    steps = read_lines(folder).steps
+    assert [step.step for step in steps] == [0, 1, 2, 3]
+    for step in steps:
+        parts = step.data_us + step.forward_us + step.backward_us + step.optimizer_us
+        parts += sum(step.exposed_us.values()) + step.bubble_us + step.other_us
+        assert parts == pytest.approx(step.step_us, rel=0.02)
+        assert step.exposed_us["tp"] > 0
+    assert ledger_ranks(folder) == [0, 1]
+    for rank in (0, 1):
+        assert [one.step for one in read_ledger(folder, rank)] == [0, 1, 2, 3]
+    table = [line.split() for line in said.out.splitlines()]
+    assert [row[0] for row in table[2:]] == ["0", "1", "2", "3"]
+    assert "all_reduce" in said.err
+    info = open_run(folder).info
+    assert info.configuration["measures"] == "training"
+    assert info.attempts[-1].exit_code == 0
+    check(json.loads(trace.read_text()))
+    assert "Step after step" in (folder / "report.html").read_text()
+    assert main(["export", "trace", str(folder), "--step", "1"]) == 0
+    check(json.loads((folder / "trace.json").read_text()))
+    assert main(["export", "trace", str(folder), "--step", "9"]) == 2
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("dp", "-g", "2", "--data-parallel", "fsdp"),
+        ("tp", "-g", "2"),
+        ("pp", "-g", "2"),
+        ("ep", "-g", "2"),
+        ("3d", "--tp", "2", "--pp", "1", "--dp", "2"),
+    ],
+    ids=lambda typed: typed[0],
+)
+def test_killed_in_mid_run_it_goes_on_with_the_same_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    arguments = ["train", *typed, *LONG, "--checkpoint-every", "5"]
+    pid = in_a_child(arguments, tmp_path / "log")
+    wait_for(lambda: steps_done(tmp_path) >= 8)
+    os.killpg(pid, signal.SIGKILL)
+    ended(pid)
+    folder = run_of(tmp_path)
+    done = len(read_lines(folder).steps)
+    assert 8 <= done < STEPS_IN_ALL
+    kept = finished(folder / "checkpoints")[-1]
+    assert 5 <= kept <= done
+    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(folder))
+    assert main(arguments) == 0
+    monkeypatch.delenv("CLUSTERLAB_RUN_DIR")
+    steps = read_lines(folder).steps
+    assert [step.attempt for step in steps] == [1] * kept + [2] * (STEPS_IN_ALL - kept)
+
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "whole" / "runs"))
+    assert main(arguments) == 0
+    assert losses(steps) == losses(read_lines(run_of(tmp_path / "whole")).steps)
+
+
+def test_sigterm_keeps_the_step_in_hand_and_sigusr1_keeps_going(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", "dp", "-g", "2", "--steps", "250", "--checkpoint-every", "0"]
+    pid = in_a_child(arguments, tmp_path / "log")
+    wait_for(lambda: steps_done(tmp_path) >= 3)
+    folder = run_of(tmp_path)
+    assert not finished(folder / "checkpoints")
+    os.kill(pid, signal.SIGUSR1)
+    wait_for(lambda: bool(finished(folder / "checkpoints")))
+    first = finished(folder / "checkpoints")[0]
+    wait_for(lambda: steps_done(tmp_path) > first + 1)
+    os.kill(pid, signal.SIGTERM)
+    assert ended(pid) == 128 + signal.SIGTERM, (tmp_path / "log").read_text()
+    done = len(read_lines(folder).steps)
+    assert finished(folder / "checkpoints")[-1] == done < 250
+    assert open_run(folder).info.attempts[-1].exit_code == 128 + signal.SIGTERM
+    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(folder))
+    assert main(arguments) == 0
+    steps = read_lines(folder).steps
+    assert [step.attempt for step in steps] == [1] * done + [2] * (250 - done)
+
+
+def test_a_loss_that_is_not_finite_is_a_finding_and_ends_the_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "dp", "-g", "1", "--lr", "1e8", "--steps", "50"]) == 1
+    assert "is not finite" in capfd.readouterr().err
+    steps = read_lines(run_of(tmp_path)).steps
+    assert steps[-1].loss is None
+    assert len(steps) < 50
+
+
+def test_another_configuration_does_not_go_on_in_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "dp", "-g", "1", "--steps", "2"]) == 0
+    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(run_of(tmp_path)))
+    assert main(["train", "dp", "-g", "1", "--steps", "2", "--seed", "2"]) == 2
+    assert "holds another sweep (train: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["zp"], "unknown strategy 'zp'"),
+        (["tp", "-g", "3", "--heads", "4"], "heads 4 is no multiple of tp 3"),
+        (["dp", "--checkpoint-every", "-1"], "--checkpoint-every: -1"),
+        (["dp", "--trace", "/no/such/folder/t.json"], "--trace /no/such/folder/t.json: no such"),
+        (["dp", "--bucket", "x"], "x"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], typed: list[str], message: str
+) -> None:
+    assert main(["train", *typed]) == 2
+    said = capfd.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "runs").exists()
