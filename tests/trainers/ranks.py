@@ -55,7 +55,8 @@ class Ranks:
 
 
 def small(**changes: Any) -> Setup:
-    """A small setup in float64; ``changes`` by the names of fields: ``small(dp=4, steps=2)``.
+    """A small setup in float64; ``changes`` by the names of fields: ``small(dp=4, steps=2)``. The mesh's
+    ``sequence`` is ``split`` here, where the model's is a number.
 
     Two sequences for each micro-batch of each data parallel rank, unless ``batch`` says otherwise.
     """
@@ -65,6 +66,7 @@ def small(**changes: Any) -> Setup:
         kind(**{f.name: values.pop(f.name) for f in fields(kind) if f.name in values})
         for kind in (ModelConfig, MeshConfig, TrainConfig)
     ]
+    parts[1] = replace(parts[1], sequence=values.pop("split", None))
     assert not values, f"no such fields: {sorted(values)}"
     return check(Setup(*parts))
 
