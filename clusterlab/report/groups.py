@@ -11,7 +11,14 @@ from clusterlab.core.sizes import human_size
 from clusterlab.report.nccl_table_writer import GroupWords
 from clusterlab.report.numbers import three_digits
 from clusterlab.report.text import plain
-from clusterlab.verdict.groups import GroupTable, GroupValue, SlowGroup, group_tables, slow_groups
+from clusterlab.verdict.groups import (
+    GroupTable,
+    GroupValue,
+    SlowGroup,
+    group_tables,
+    nobody_because,
+    slow_groups,
+)
 
 _SIZES = {"all": "at all sizes", "large": "at large sizes", "small": "at small sizes"}
 _MOST_COLUMNS = 8
@@ -46,9 +53,11 @@ def group_lines(tables: Sequence[GroupTable], placement: Placement | None) -> li
 
 def verdict_lines(tables: Sequence[GroupTable], placement: Placement | None) -> list[str]:
     """Who stands out often enough to be named, a line each, or that nobody does."""
-    slow = slow_groups(tables)
+    slow = slow_groups(tables, placement)
     if slow:
         return [f"# Slower than its peers: {slow_text(group, placement)}" for group in slow]
+    if why := nobody_because(tables, placement):
+        return [f"# No group is called slow: {why}."]
     if any(group.outlying for table in tables for group in table.groups):
         return ["# No group stands out at two sizes and half of them, so none is named."]
     return ["# No group stands out."]

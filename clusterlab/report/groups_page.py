@@ -43,7 +43,7 @@ def groups_view(tables: Sequence[GroupTable], placement: Placement | None) -> Gr
         maps=tuple(_heat_map(same, placement) for same in series_of(tables)) if drawn else (),
         not_drawn="" if drawn else f"No heat map: {most} groups, drawn up to {MOST_GROUPS}.",
         medians=tuple(_median(t, placement) for same in series_of(tables) for t in same),
-        slow=tuple(plain(slow_text(group, placement)) for group in slow_groups(tables)),
+        slow=tuple(plain(slow_text(group, placement)) for group in slow_groups(tables, placement)),
     )
 
 

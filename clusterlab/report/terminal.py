@@ -84,7 +84,7 @@ def comparison_data(data: ReportData) -> dict[str, Any]:
         "reason": data.judged.reason,
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
-        "groups": groups_to_json(data.groups),
+        "groups": groups_to_json(data.groups, data.placement),
         "framework_overhead": overheads_to_json(data.overheads),
         "overlaps": overlaps_to_json(data.overlaps),
         "soaked": [one.to_json() for one in data.soaked],

@@ -18,15 +18,10 @@ _FIX = (
 def slow_group_findings(run: RunDir) -> tuple[Finding, ...]:
     """One for each group that stands out, the worst first; none of a run of all ranks or of pairs."""
     rows = latest_rows(run.records().rows).rows
-    slow = slow_groups(group_tables(rows))
     placement = read_placement(run.path)
-    if not slow:
-        return ()
-    if placement is not None and len(placement.hosts) == 1 and rows[0].backend == "gloo":
-        return ()  # cores, not links: what is slow there changes from call to call
     return tuple(
         Finding(
             "SLOW_GROUP", Severity.WARNING, (slow_text(group, placement),), _FIX, ranks=group.ranks
         )
-        for group in slow
+        for group in slow_groups(group_tables(rows), placement)
     )

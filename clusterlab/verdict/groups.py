@@ -7,8 +7,9 @@ deviation, which is the standard deviation of normal noise; Hampel). Of fewer th
 spread says little: then it must be slower by OUTLYING_OF_FEW.
 
 One point may be chance. A group is named when it stands out at half of the points or more, and at
-LEAST_POINTS where there are as many, counted among the smaller sizes (its latency), the larger (its
-bandwidth), or all.
+LEAST_POINTS, counted among the smaller sizes (its latency), the larger (its bandwidth), or all. Wrong data
+outranks speed: it names nobody in its table. Nor do ranks that share the cores of one host over gloo: what is
+slow there changes from call to call.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterlab.core.collectives import SWEPT
+from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 
 OUTLYING = 1.1
@@ -58,6 +60,7 @@ class GroupTable:
     in_place: bool
     timing: str
     uneven: str | None
+    backend: str
     size_bytes: int
     groups: tuple[GroupValue, ...]
 
@@ -80,6 +83,11 @@ class GroupTable:
     def series(self) -> tuple[object, ...]:
         """What it has in common with the tables of its other sizes."""
         return self.collective, self.dtype, self.op, self.in_place, self.timing, self.uneven
+
+    @property
+    def printed_with(self) -> tuple[object, ...]:
+        """What it has in common with the others of one printed table (``nccl_table.table_of``)."""
+        return self.collective, self.timing, self.uneven
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +132,34 @@ def _table(rows: Sequence[Row]) -> GroupTable:
         in_place=first.in_place,
         timing=first.timing,
         uneven=first.uneven,
+        backend=first.backend,
         size_bytes=first.requested_bytes,
         groups=_values(rows),
     )
 
 
-def slow_groups(tables: Sequence[GroupTable]) -> tuple[SlowGroup, ...]:
+def nobody_because(tables: Sequence[GroupTable], placement: Placement | None) -> str | None:
+    """Why none of the groups of ``tables`` may be called slow, whatever their figures; None: one may."""
+    if tables and not _judged(tables):
+        return "the data was wrong"
+    on_cores = any(table.backend == "gloo" for table in tables)
+    if on_cores and placement is not None and len(placement.hosts) == 1:
+        return "they share the cores of one host"
+    return None
+
+
+def _judged(tables: Sequence[GroupTable]) -> list[GroupTable]:
+    """Without those that are printed with wrong data."""
+    spoilt = {t.printed_with for t in tables if any(group.wrong for group in t.groups)}
+    return [table for table in tables if table.printed_with not in spoilt]
+
+
+def slow_groups(tables: Sequence[GroupTable], placement: Placement | None) -> tuple[SlowGroup, ...]:
     """The groups that stand out, the worst first; each once, where it shows most."""
+    if nobody_because(tables, placement):
+        return ()
     series: dict[tuple[object, ...], list[GroupTable]] = {}
-    for table in tables:
+    for table in _judged(tables):
         series.setdefault(table.series, []).append(table)
     worst: dict[Ranks, SlowGroup] = {}
     for same in series.values():
@@ -150,7 +177,7 @@ def _of_series(tables: Sequence[GroupTable]) -> Iterable[SlowGroup]:
         for where, some in parts.items():
             there = [(t, g) for t in some for g in t.groups if g.ranks == ranks]
             out = [(t, g) for t, g in there if g.outlying]
-            if len(out) >= max(min(LEAST_POINTS, len(tables)), NAMED_SHARE * len(there)):
+            if len(out) >= max(LEAST_POINTS, NAMED_SHARE * len(there)):
                 table, at = max(out, key=lambda entry: entry[1].slowdown)
                 yield SlowGroup(
                     ranks, where, len(out), len(there), at.slowdown, table.size_bytes,
@@ -159,7 +186,7 @@ def _of_series(tables: Sequence[GroupTable]) -> Iterable[SlowGroup]:
                 break
 
 
-def groups_to_json(tables: Sequence[GroupTable]) -> dict[str, Any]:
+def groups_to_json(tables: Sequence[GroupTable], placement: Placement | None) -> dict[str, Any]:
     """Plain data: each point with its least, median and most, and the groups that stand out."""
     return {
         "points": [
@@ -189,7 +216,7 @@ def groups_to_json(tables: Sequence[GroupTable]) -> dict[str, Any]:
                 "size_bytes": g.size_bytes,
                 "collective": g.collective,
             }
-            for g in slow_groups(tables)
+            for g in slow_groups(tables, placement)
         ],
     }
 

@@ -6,13 +6,16 @@ from io import StringIO
 
 import pytest
 
+from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
+from clusterlab.records.documents import write_placement
 from clusterlab.report.data import load
 from clusterlab.report.groups import group_lines, words_of
 from clusterlab.report.groups_page import MOST_GROUPS, groups_view
 from clusterlab.report.html import render
 from clusterlab.report.nccl_table_writer import TableWriter
 from clusterlab.report.terminal import comparison_data, print_comparison
+from clusterlab.runs.slow_groups import slow_group_findings
 from clusterlab.verdict.groups import group_tables
 from tests.records.fake_runs import make_run
 from tests.verdict.test_groups import SIZES, group_rows, hosts, slowed
@@ -89,7 +92,9 @@ def test_a_group_that_stands_out_once_is_marked_and_not_named() -> None:
 
 
 def test_page_terminal_and_data_name_the_slow_group(rows: list[Row], tmp_path) -> None:
-    data = load(make_run(tmp_path / "run", rows))
+    run = make_run(tmp_path / "run", rows)
+    write_placement(run.path, PLACEMENT)
+    data = load(run)
     page = render(data)
     assert "Groups of ranks" in page
     assert "No point has been measured yet" not in page
@@ -107,3 +112,30 @@ def test_too_many_groups_are_not_drawn() -> None:
     assert view.maps == ()
     assert str(MOST_GROUPS + 1) in view.not_drawn
     assert groups_view((), None) is None
+
+
+@pytest.mark.parametrize(
+    ("placement", "wrong", "said"),
+    [
+        (PLACEMENT, 0, "Slower than its peers: host n2, at all sizes"),
+        (PLACEMENT, 2, "No group is called slow: the data was wrong."),
+        (hosts(1, 16), 0, "No group is called slow: they share the cores of one host."),
+    ],
+)
+def test_table_report_and_finding_name_the_same(
+    placement: Placement, wrong: int, said: str, rows: list[Row], tmp_path
+) -> None:
+    rows = [replace(r, wrong=wrong) if r is rows[-1] else r for r in rows]
+    run = make_run(tmp_path / "run", rows)
+    write_placement(run.path, placement)
+    data, out = load(run), StringIO()
+    print_comparison(data, file=out)
+    named = said.startswith("Slower")
+    assert said in "\n".join(group_lines(group_tables(rows), placement))
+    assert said in out.getvalue()
+    assert ("Slower than its peers" in out.getvalue()) == named
+    assert bool(comparison_data(data)["groups"]["slow"]) == named
+    assert bool(slow_group_findings(run)) == named
+    view = groups_view(data.groups, placement)
+    assert view is not None
+    assert bool(view.slow) == named

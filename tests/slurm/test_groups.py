@@ -61,7 +61,9 @@ def sweep(lab: Lab, folder: Path, pattern: str, **changes: Any) -> tuple[str, Re
 
 
 def slow(data: ReportData) -> list[str]:
-    return [name_of(group.ranks, data.placement) for group in slow_groups(data.groups)]
+    return [
+        name_of(group.ranks, data.placement) for group in slow_groups(data.groups, data.placement)
+    ]
 
 
 @pytest.mark.parametrize(

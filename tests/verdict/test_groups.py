@@ -10,7 +10,7 @@ from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.patterns import groups_of
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Row, make_point
-from clusterlab.verdict.groups import group_tables, groups_to_json, slow_groups
+from clusterlab.verdict.groups import group_tables, groups_to_json, nobody_because, slow_groups
 from clusterlab.verdict.pairs import pair_tables
 from tests.records.fake_runs import fake_row, fake_rows, points, renamed
 from tests.verdict.test_pairs import pair_rows
@@ -66,7 +66,7 @@ def slowed(rows: list[Row], ranks: tuple[int, ...], factor: float, least: int = 
 def test_the_slow_group_is_named_and_no_other(which, factor, seed) -> None:
     placement = hosts(8, 2)
     slow = groups_of("node", placement)[which].ranks
-    found = slow_groups(group_tables(slowed(group_rows(seed=seed), slow, factor)))
+    found = slow_groups(group_tables(slowed(group_rows(seed=seed), slow, factor)), None)
     assert [group.ranks for group in found] == [slow]
     assert found[0].where == "all"
     assert found[0].slowdown == pytest.approx(factor, rel=0.15)
@@ -78,35 +78,35 @@ def test_noise_names_nobody(seed, pattern) -> None:
     rows = group_rows(pattern, hosts(8, 2), seed=seed, noise=0.02)
     # groups of different size take different times by the made-up model
     rows = [r for r in rows if r.world_size == rows[0].world_size]
-    assert slow_groups(group_tables(rows)) == ()
+    assert slow_groups(group_tables(rows), None) == ()
 
 
 def test_a_group_that_is_slow_at_large_sizes_is_named_for_those() -> None:
     rows = slowed(group_rows(), (4, 5), 2.0, least=SIZES[3])
-    (found,) = slow_groups(group_tables(rows))
+    (found,) = slow_groups(group_tables(rows), None)
     assert (found.ranks, found.where, found.outlying, found.points) == ((4, 5), "all", 3, 6)
     rows = slowed(group_rows(), (4, 5), 2.0, least=SIZES[4])
-    (found,) = slow_groups(group_tables(rows))
+    (found,) = slow_groups(group_tables(rows), None)
     assert (found.where, found.outlying, found.points) == ("large", 2, 3)
 
 
-def test_one_point_of_several_is_taken_for_chance_and_of_one_it_is_all_there_is() -> None:
-    for sizes, named in ((SIZES[:2], 0), (SIZES[:1], 1)):
+def test_one_point_is_taken_for_chance_also_where_it_is_all_there_is() -> None:
+    for sizes in (SIZES[:2], SIZES[:1]):
         rows = [r for r in group_rows(sizes=sizes) if not r.in_place]
-        found = slow_groups(group_tables(slowed(rows, (4, 5), 2.0, least=sizes[-1])))
-        assert len(found) == named
+        found = slow_groups(group_tables(slowed(rows, (4, 5), 2.0, least=sizes[-1])), None)
+        assert found == ()
 
 
 def test_of_two_groups_one_can_stand_out_and_two_slow_ones_of_eight() -> None:
     rows = group_rows("halves", hosts(4, 2))
-    (found,) = slow_groups(group_tables(slowed(rows, (4, 5, 6, 7), 1.6)))
+    (found,) = slow_groups(group_tables(slowed(rows, (4, 5, 6, 7), 1.6)), None)
     assert found.ranks == (4, 5, 6, 7)
     rows = slowed(slowed(group_rows(), (0, 1), 2.0), (6, 7), 3.0)
-    assert [g.ranks for g in slow_groups(group_tables(rows))] == [(6, 7), (0, 1)]
+    assert [g.ranks for g in slow_groups(group_tables(rows), None)] == [(6, 7), (0, 1)]
 
 
 def test_faster_is_not_slow() -> None:
-    assert slow_groups(group_tables(slowed(group_rows(), (2, 3), 0.5))) == ()
+    assert slow_groups(group_tables(slowed(group_rows(), (2, 3), 0.5)), None) == ()
 
 
 def test_least_median_and_most_are_of_the_groups_at_that_size() -> None:
@@ -126,7 +126,37 @@ def test_pairs_are_no_groups_and_groups_of_two_no_pairs() -> None:
 
 def test_as_data_it_says_the_same() -> None:
     tables = group_tables(slowed(group_rows(), (4, 5), 2.0))
-    data = groups_to_json(tables)
+    data = groups_to_json(tables, None)
     assert len(data["points"]) == len(tables) == 2 * len(SIZES)
     assert data["points"][0]["slowest"] == [4, 5]
     assert [g["ranks"] for g in data["slow"]] == [[4, 5]]
+
+
+@pytest.mark.parametrize("spoilt", [(4, 5), (0, 1)], ids=["the slow group", "another group"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_wrong_data_names_nobody_in_its_table_and_leaves_other_tables_alone(
+    spoilt: tuple[int, ...], in_place: bool
+) -> None:
+    slow = slowed(group_rows(), (4, 5), 2.0)
+    wrong = [
+        renamed(r, wrong=3)
+        if (r.ranks, r.in_place, r.size_bytes) == (spoilt, in_place, slow[-1].size_bytes)
+        else r
+        for r in slow
+    ]
+    assert wrong != slow
+    tables = group_tables(wrong)
+    assert slow_groups(tables, None) == ()
+    assert nobody_because(tables, None) == "the data was wrong"
+    other = group_tables(slowed(group_rows(collective="all_gather"), (2, 3), 2.0))
+    assert [g.ranks for g in slow_groups((*tables, *other), None)] == [(2, 3)]
+
+
+def test_nobody_is_named_for_the_cores_of_one_host() -> None:
+    one_host = hosts(1, 8)
+    rows = slowed(group_rows("halves", one_host), (4, 5, 6, 7), 2.0)
+    tables = group_tables(rows)
+    assert slow_groups(tables, one_host) == ()
+    assert groups_to_json(tables, one_host)["slow"] == []
+    on_gpus = group_tables([renamed(r, backend="nccl") for r in rows])
+    assert [g.ranks for g in slow_groups(on_gpus, one_host)] == [(4, 5, 6, 7)]
