@@ -56,8 +56,10 @@ def programs(lists: Sequence[Actions]) -> tuple[Program, ...]:
     """Each rank's, of the schedule ``lists``."""
     pp = len(lists)
     stages = 1 + max(action.stage for actions in lists for action in actions)
-    # Only the order of the times matters: all actions take the same.
-    timeline = simulate(lists, [StageTimes(1, 1, 1)] * stages)
+    # Any times give an order without lockup; the usual ones give one that holds nobody up: a backward is two
+    # matrix products for a forward's one, B and W are one each.
+    split = any(action.kind == "W" for action in lists[0])
+    timeline = simulate(lists, [StageTimes(1, 1 if split else 2, 1)] * stages)
     ordered: list[tuple[tuple[float, int, int], Step, tuple[int, ...]]] = []
     for rank, done in enumerate(timeline.ranks):
         for place, run in enumerate(done):
