@@ -70,3 +70,17 @@ def test_sizes_have_several_buckets_and_padding() -> None:
         planned = buckets(setup, weights_of(setup.model, setup.mesh))
         assert len(planned) > 2
         assert any(bucket.padded(ranks) != bucket.total for bucket in planned)
+
+
+@pytest.mark.parametrize("kind", ["ddp", "zero1"])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_with_overlap_buckets_go_while_backward_is_under_way(
+    tmp_path: Path, kind: str, overlap: bool
+) -> None:
+    done = train(small(dp=2, steps=1, data_parallel=kind, overlap=overlap, **SIZES), tmp_path)
+    for spans, entries in zip(done.spans, done.entries, strict=True):
+        (backward,) = (span for span in spans if span.name == "backward")
+        sent = [entry for entry in entries if entry.phase in ("backward", "reduce")]
+        within = [backward.start_us < entry.start_us < backward.end_us for entry in sent]
+        assert len(sent) > 2
+        assert within == [overlap] * len(sent)

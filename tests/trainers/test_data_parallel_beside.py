@@ -72,4 +72,5 @@ def test_experts_without_tokens(tmp_path: Path, kind: str, routing: str) -> None
         **SIZES,
     )  # fmt: skip
     done = train(setup, tmp_path)
+    assert_equal_to_reference(done)
     assert_ledger_is_plan(done, dp.calls, axes=("dp", "edp"))

@@ -67,14 +67,15 @@ class TorchDdpUpdate(LocalUpdate):
         dtype = str(buffer.dtype).removeprefix("torch.")
         size_bytes = buffer.numel() * buffer.element_size()
         entry = ledger.begin("all_reduce", axis.name, axis.ranks, size_bytes, dtype)
+        work = dist.all_reduce(buffer, group=axis.group, async_op=True)
+        assert work is not None, "asynchronous"
+        ledger.issued(entry)
         self._waited.append(entry)
         if bucket.is_last():
             # Every gradient is made; what is still under way is waited for.
             for one in self._waited:
                 ledger.waiting(one)
             self._waited.clear()
-        work = dist.all_reduce(buffer, group=axis.group, async_op=True)
-        assert work is not None, "asynchronous"
 
         def done(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
             ledger.end(entry)
