@@ -24,6 +24,7 @@ from clusterlab.verdict.compare import Comparison, compare
 from clusterlab.verdict.groups import GroupTable, group_tables
 from clusterlab.verdict.judge import Judged
 from clusterlab.verdict.overhead import Overhead, overheads
+from clusterlab.verdict.overlap import PlannedOverlaps, judge_overlaps, planned_overlaps
 from clusterlab.verdict.pairs import PairTable, pair_tables
 from clusterlab.verdict.soak import Soaked, judge_soak, soaked, tolerance_of
 from clusterlab.verdict.steady import quiet
@@ -56,10 +57,32 @@ class ReportData:
 
     @property
     def judged(self) -> Judged:
-        """The run's verdict: what its passes say of a soak, else what its rows say beside the predictions."""
+        """The run's verdict: what its passes say of a soak, its data of overlaps, else what its rows say
+        beside the predictions.
+        """
         if self.steps:
             return Judged(Verdict.NO_VERDICT, "a training run; its steps are not judged")
+        if planned := self.planned_overlaps:
+            return judge_overlaps(self.overlaps, planned)
         return judge_soak(self.soaked) if self.soaked else self.comparison.judged
+
+    @property
+    def planned_overlaps(self) -> PlannedOverlaps | None:
+        """None for a run that is none of overlaps."""
+        return planned_overlaps(self.run.info.configuration)
+
+    @property
+    def judged_rows(self) -> tuple[Row, ...]:
+        """Those that stand beside their predictions."""
+        return () if self.planned_overlaps else self.rows
+
+    @property
+    def measured(self) -> str:
+        """How much of what was planned: ``3 of 4 points``, ``2 of 2 overlaps``."""
+        if overlaps := self.planned_overlaps:
+            return overlaps.measured(self.overlaps)
+        planned = self.run.info.planned_points
+        return f"{len(self.rows)} of {planned} points" if planned is not None else "no point"
 
 
 def load(run: RunDir) -> ReportData:
@@ -67,7 +90,12 @@ def load(run: RunDir) -> ReportData:
     records = run.records()
     lines = read_lines(run.path)
     latest = latest_rows(records.rows)
-    comparison = compare(latest.rows, planned_points=run.info.planned_points)
+    of_overlaps = planned_overlaps(run.info.configuration)
+    comparison = compare(
+        latest.rows,
+        planned_points=run.info.planned_points,
+        by_data_only=of_overlaps is not None,
+    )
     return ReportData(
         run=run,
         rows=latest.rows,

@@ -137,7 +137,7 @@ def page_view(data: ReportData) -> PageView:
         versions=tuple((k, plain(v)) for k, v in context.versions.items() if v),
         ranks=rank_cells(data.placement),
         collectives=_collectives(data),
-        matrix=error_matrix(data.rows),
+        matrix=error_matrix(data.judged_rows),
         overheads=overhead_tables(data.overheads),
         overhead_heads=OVERHEAD_HEADS,
         pairs=pairs_view(data.pairs, data.placement),
@@ -172,10 +172,13 @@ def _finding(finding: Finding) -> Finding:
 def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
     comparison, planned = data.comparison, data.run.info.planned_points
     of_planned = f"{comparison.points} of {planned}" if planned else str(comparison.points)
+    what, many = "points", of_planned
+    if data.planned_overlaps:
+        many, _, what = data.measured.rpartition(" ")
     shown = [(VERDICT_WORDS[v], str(n)) for v, n in comparison.counts.items() if n]
     unchecked = [("points whose data was not checked", str(comparison.unchecked))]
     return (
-        ("points", of_planned),
+        (what, many),
         *shown,
         ("wrong elements", str(comparison.wrong)),
         *(unchecked if comparison.unchecked else []),
@@ -184,7 +187,7 @@ def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
 
 def _collectives(data: ReportData) -> tuple[CollectiveView, ...]:
     by_name: dict[str, list[Curve]] = {}
-    for curve in curves(data.rows):
+    for curve in curves(data.judged_rows):
         by_name.setdefault(curve.collective, []).append(curve)
     # Every collective gets its share of the charts, so that none is without.
     per_collective = max(1, CHART_LIMIT // max(1, len(by_name)))

@@ -57,7 +57,7 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
         width=min(WIDTH, console.width) if console.is_terminal else WIDTH,
     )
     _print_head(console, data)
-    for curve in curves(data.rows):
+    for curve in curves(data.judged_rows):
         console.print(_curve_table(curve))
         if chosen := chosen_line(curve):
             _print_line(console, f"  {chosen}")

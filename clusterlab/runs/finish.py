@@ -133,17 +133,19 @@ def tell(run: RunDir) -> None:
         for finding in data.findings:
             print(f"clusterlab: {finding.evidence[0]}", file=sys.stderr)
         return
-    planned = run.info.planned_points
-    points = f"{len(data.rows)} of {planned} points" if planned is not None else "no point"
     judged = data.judged
     print(
-        f"clusterlab: {points} measured; verdict {judged.verdict}: {judged.reason}",
+        f"clusterlab: {data.measured} measured; verdict {judged.verdict}: {judged.reason}",
         file=sys.stderr,
     )
     wrong = wrong_data_lines(run.records().rows)
     for note in (*noise_notes(data.rows, of_soak=bool(data.soaked)), *wrong):
         print(f"clusterlab: {note}", file=sys.stderr)
-    if wrong and len(data.rows) < (planned or 0) and not run.info.configuration.get("keep_going"):
+    if (
+        wrong
+        and len(data.rows) < (run.info.planned_points or 0)
+        and not run.info.configuration.get("keep_going")
+    ):
         print(
             "clusterlab: the sweep ended with the first wrong data; --keep-going measures all of it",
             file=sys.stderr,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -210,14 +209,13 @@ class _Keeper:
         now = utc_text(datetime.now(UTC))
         beside = _beside_points(pair)
         alone = [r.alone for r in rounds]
-        self._row(pair.point, alone, done.loop_us, None, now)
-        if pair.other is not None and done.other_loop_us is not None:
-            other_alone = [r.other_alone for r in rounds]
-            self._row(pair.other, other_alone, done.other_loop_us, None, now)
+        self._row(pair.point, alone, None, now)
+        if pair.other is not None:
+            self._row(pair.other, [r.other_alone for r in rounds], None, now)
         times = [[r.beside for r in rounds], [r.other_beside for r in rounds]]
         checks = (done.checked, done.other_checked)
         for point, own, checked in zip(beside, times, checks, strict=False):
-            self._row(point, own, statistics.fmean(own), checked, now)
+            self._row(point, own, checked, now)
         overlap = _overlap_of(done, self._config, self._opened.run, now)
         self._lines.append(overlap)
         self.wrong += (overlap.wrong or 0) + (overlap.other_wrong or 0)
@@ -227,13 +225,11 @@ class _Keeper:
         self._progress.done()
         self._start_next()
 
-    def _row(
-        self, point: Point, times: list[float], loop_us: float, checked: Outcome | None, now: str
-    ) -> None:
+    def _row(self, point: Point, times: list[float], checked: Outcome | None, now: str) -> None:
         if point in self._alone:
             return
         self._alone.add(point)
-        measured = _measurement(times, loop_us, checked)
+        measured = _measurement(times, checked)
         row = make_row(
             point,
             measured,
@@ -250,12 +246,13 @@ class _Keeper:
             self._progress.start(_beside_points(pair)[0])
 
 
-def _measurement(times_us: list[float], loop_us: float, checked: Outcome | None) -> Measurement:
+def _measurement(times_us: list[float], checked: Outcome | None) -> Measurement:
+    """A row of rounds has one time, which is also the table's: their median."""
     s = summarise(times_us)
     return Measurement(
         iterations=len(times_us),
         warmup=3,
-        time_us_loop=loop_us,
+        time_us_loop=s.p50_us,
         time_us_p50=s.p50_us,
         time_us_min=s.min_us,
         time_us_max=s.max_us,

@@ -78,15 +78,18 @@ def signed_error(row: Row) -> float | None:
     return error if math.isfinite(error) else None
 
 
-def compare(rows: Iterable[Row], *, planned_points: int | None = None) -> Comparison:
+def compare(
+    rows: Iterable[Row], *, planned_points: int | None = None, by_data_only: bool = False
+) -> Comparison:
     """Summaries and verdicts of ``rows``, one row per point.
 
     With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass. Points with
-    something beside them are predicted by nothing, so only their data is judged.
+    something beside them are predicted by nothing, so only their data is judged; ``by_data_only``: nor are
+    the others of such a run.
     """
     everything_measured = list(rows)
-    contended = [row for row in everything_measured if row.beside is not None]
-    rows = [row for row in everything_measured if row.beside is None]
+    contended = [r for r in everything_measured if by_data_only or r.beside is not None]
+    rows = [r for r in everything_measured if not by_data_only and r.beside is None]
     groups: dict[tuple[bool, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.ranks is not None, row.collective), []).append(row)

@@ -74,17 +74,12 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Overlapped:
-    """What a pair took: every round's times (µs a call) on the slowest rank of each, and the checks.
-
-    ``loop_us`` and ``other_loop_us``: calls alone, one after the other without a pause (None of compute).
-    """
+    """What a pair took: every round's times (µs a call) on the slowest rank of each, and the checks."""
 
     pair: Pair
     rounds: tuple[Round, ...]
     calls: int
     compute: str | None
-    loop_us: float
-    other_loop_us: float | None
     checked: Outcome | None
     other_checked: Outcome | None
 
@@ -173,16 +168,13 @@ def _measure(bench: _Bench, pair: Pair) -> Overlapped:
         _round(bench, (side.start, other.start), calls, number) for number in range(options.rounds)
     ]
     flat = [v for r in rounds for v in (r.alone, r.other_alone, r.beside, r.other_beside, r.both)]
-    loops = [_loop_us(bench, s.start) if s.point else 0.0 for s in (side, other)]
-    loop_us, other_loop_us, *slowest = control.largest([*loops, *flat])
+    slowest = control.largest(flat)
     checked, other_checked = _check(bench, side, other) if options.check else (None, None)
     return Overlapped(
         pair=pair,
         rounds=tuple(_rounds_of(slowest)),
         calls=calls,
         compute=other.compute.text if other.compute else None,
-        loop_us=loop_us,
-        other_loop_us=other_loop_us if pair.other else None,
         checked=checked,
         other_checked=other_checked,
     )
@@ -218,12 +210,6 @@ def _settled_us(clock: Clock, control: Control, side: Start, calls: int = 1) -> 
         control.barrier()
         times.append(clock.alone(side, calls))
     return statistics.median(times)
-
-
-def _loop_us(bench: _Bench, side: Start) -> float:
-    """As a sweep's loop: calls without a clock between them, divided by their number."""
-    bench.control.barrier()
-    return bench.clock.alone(side, bench.options.rounds)
 
 
 def _warm_up(clock: Clock, side: Start) -> None:
