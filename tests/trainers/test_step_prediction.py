@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
+from clusterlab.cost.predict import predict
+from clusterlab.cost.types import PredictRequest
 from clusterlab.runs.train_setup import TrainTyped, setup_of
 from clusterlab.runs.train_whatif import compute_of, what_if
 from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
 from clusterlab.topology.fabric import Fabric
+from clusterlab.topology.failures.breaking import break_fabric
+from clusterlab.topology.place import place_on
 from clusterlab.trainers.config import Setup
-from clusterlab.trainers.mesh import place_of
+from clusterlab.trainers.mesh import groups_of, place_of
 from clusterlab.trainers.plans import dp, ep, pp, sp, tp
 from clusterlab.trainers.plans.compose import calls_of, plan_of
 from clusterlab.trainers.plans.compute import Compute, named_compute, typed_compute
@@ -211,6 +215,40 @@ def test_early_stages_of_1f1b_keep_more_micro_batches_than_late_ones() -> None:
     assert kept == sorted(kept, reverse=True)
     assert kept[0] > 3 * kept[-1]
     assert [place_of(rank, setup.mesh).pp for rank in range(GPUS)] == list(range(GPUS))
+
+
+@pytest.mark.parametrize("hurt", [None, "n0/gpu1/nvswitch*", "n1/gpu5/nvswitch*"])
+@pytest.mark.parametrize("name", ["tp", "sp", "ep"])
+def test_hosts_alike_are_asked_once_and_a_worse_one_for_itself(name: str, hurt: str | None) -> None:
+    """As if all groups were asked for together, which takes as long as there are hosts."""
+    fabric = load_fabric("dgx-h100-2node")
+    if hurt is not None:
+        fabric = break_fabric(fabric, [f"{hurt}:half"])
+    typed = TrainTyped(name, tp=8 if name != "ep" else None, dp=2 if name != "ep" else 16, ep=8)
+    if name != "ep":
+        typed = replace(typed, ep=None)
+    setup = setup_of(replace(typed, **BIG), 16, "nccl")
+    found = what_if(setup, fabric, H100)
+    placed = place_on(fabric, 16).ranks
+    within = [one for one in found.priced if one.call.axis in ("tp", "ep")]
+    assert within
+    for one in within:
+        groups = groups_of(one.call.axis, setup.mesh)
+        together = predict(
+            PredictRequest(
+                fabric=fabric,
+                groups=tuple(tuple(placed[r] for r in group) for group in groups),
+                collective=one.call.op,
+                size_bytes=one.call.size_bytes,
+                dtype=one.call.dtype,
+                op="sum",
+                backend="nccl",
+            )
+        )
+        assert one.each_us == pytest.approx(together.time_us)
+    if hurt is not None:
+        whole = what_if(setup, load_fabric("dgx-h100-2node"), H100)
+        assert found.step_us > whole.step_us
 
 
 @given(

@@ -1,8 +1,8 @@
 """What a rank holds at a step's fullest moment, by what it is. Pure.
 
-Plain SGD keeps no state. Of data parallel copies: ZeRO-2 keeps a share of gradients and the bucket that is being
-summed, FSDP a share of both and the units at work. Activations are those of the micro-batches that are between
-their forward and their backward at once, by the schedule's own list of actions.
+Plain SGD keeps no state. Of data parallel copies: ZeRO-2 keeps a share of gradients and the bucket that is
+being summed, FSDP a share of both and the units at work. Activations are those of the micro-batches that are
+between their forward and their backward at once, by the schedule's own list of actions.
 """
 
 from __future__ import annotations

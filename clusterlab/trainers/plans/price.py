@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from clusterlab.trainers.mesh import groups_of, place_of, rank_of
 from clusterlab.trainers.plans.plan import PlannedCall
 
 P2P = ("send", "recv")
+
+Groups = tuple[tuple[RankPlacement, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Prices:
 
     def __init__(self, setup: Setup, site: Site) -> None:
         self._mesh, self._site = setup.mesh, site
-        self._groups: dict[object, tuple[tuple[RankPlacement, ...], ...]] = {}
+        self._groups: dict[object, Groups] = {}
         self._known: dict[object, Prediction] = {}
 
     def of(self, calls: Iterable[PlannedCall], rank: int) -> tuple[Priced, ...]:
@@ -73,14 +76,37 @@ class Prices:
             )
         return self._known[key]
 
-    def _placed(self, axis: str, boundary: int | None) -> tuple[tuple[RankPlacement, ...], ...]:
+    def _placed(self, axis: str, boundary: int | None) -> Groups:
         """The same tuple for the same groups: what the fabric remembers of them goes by that."""
         key = (axis, boundary)
         if key not in self._groups:
             mesh, ranks = self._mesh, self._site.placement.ranks
             groups = groups_of(axis, mesh) if boundary is None else _pairs(boundary, mesh)
-            self._groups[key] = tuple(tuple(ranks[r] for r in group) for group in groups)
+            placed = tuple(tuple(ranks[r] for r in group) for group in groups)
+            self._groups[key] = _each_kind_once(self._site, placed)
         return self._groups[key]
+
+
+def _each_kind_once(site: Site, groups: Groups) -> Groups:
+    """Where no group leaves its host, those on one host of each kind: hosts do not slow each other down."""
+    by_host: dict[str, list[tuple[RankPlacement, ...]]] = defaultdict(list)
+    for group in groups:
+        if len({rank.host for rank in group}) > 1:
+            return groups
+        by_host[group[0].host].append(group)
+    fabric = site.template.fabric
+    ends = ((fabric.host_of(link.src), fabric.host_of(link.dst)) for link in fabric.single_links)
+    changed = {source for source, target in ends if source == target}
+    found: dict[object, list[tuple[RankPlacement, ...]]] = {}
+    for host, own in by_host.items():
+        kind = host if host in changed else fabric.template_of(host)
+        places = tuple(tuple(_local(rank) for rank in group) for group in own)
+        found.setdefault((kind, places), own)
+    return tuple(group for own in found.values() for group in own)
+
+
+def _local(rank: RankPlacement) -> str:
+    return (rank.device or "").removeprefix(f"{rank.host}/")
 
 
 def _boundary(call: PlannedCall, rank: int, mesh: MeshConfig) -> int:
