@@ -210,8 +210,9 @@ class _Training:
         return told
 
     def _taken(self, ledger: Ledger, number: int, began_us: float) -> StepLedger:
-        """The step's part of ``ledger``, which is empty then."""
-        spans, entries = tuple(ledger.spans), tuple(ledger.entries)
+        """The step's part of ``ledger``, which is empty then; what was sent before the first is left out."""
+        spans = tuple(span for span in ledger.spans if span.step == number)
+        entries = tuple(entry for entry in ledger.entries if entry.step == number)
         ledger.spans.clear()
         ledger.entries.clear()
         rank, host = self._identity.rank, self._identity.host

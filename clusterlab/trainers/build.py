@@ -110,15 +110,15 @@ def dense_ways_of(own: OnRank) -> Ways:
     return (SequenceWays if sequence == "tp" else UlyssesWays)(own.setup, axis)
 
 
-def update_of(own: OnRank, *models: Transformer) -> Update:
-    """Data parallelism of ``models``, which are all that this rank has of the whole."""
+def update_of(own: OnRank, model: Transformer) -> Update:
+    """Data parallelism of ``model``, which is all that this rank has of the whole."""
     from clusterlab.trainers.plans.buckets import buckets, units
     from clusterlab.trainers.plans.dp import by_torch
     from clusterlab.trainers.strategies.dp import BucketedUpdate
     from clusterlab.trainers.strategies.fsdp import FullyShardedUpdate
     from clusterlab.trainers.strategies.zero import ShardedUpdate
 
-    parameters = {name: p for model in models for name, p in named(model).items()}
+    parameters = named(model)
     if own.setup.mesh.dp == 1:
         return _alone(own, parameters)
     kind = own.setup.train.data_parallel
@@ -126,13 +126,12 @@ def update_of(own: OnRank, *models: Transformer) -> Update:
         from clusterlab.trainers.strategies.library.ddp import TorchDdpUpdate
         from clusterlab.trainers.strategies.library.fsdp2 import TorchFsdpUpdate
 
-        (model,) = models
         if kind == "fsdp":
             return TorchFsdpUpdate(own, model)
         return TorchDdpUpdate(own, model, parameters)
     weights = [w for w in weights_of(own.setup.model, own.setup.mesh) if w.name in parameters]
     if kind == "fsdp":
-        return FullyShardedUpdate(own, units(own.setup, weights), parameters, models)
+        return FullyShardedUpdate(own, units(own.setup, weights), parameters, model)
     planned = buckets(own.setup, weights)
     if kind == "ddp":
         return BucketedUpdate(own, planned, parameters)

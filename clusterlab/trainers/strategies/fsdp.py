@@ -16,13 +16,11 @@ tensor, whose storage is given back and taken again, so that what autograd has s
 begins where the gradient of the unit's output comes, and has ended where that of its input leaves; the
 embedding's input has none, so there it has ended when every gradient is made.
 
-Shapes: flat and padded as in zero.py, one for parameters of each axis (experts' copies are on ``edp``).
-Gradients that another axis must sum first stay whole until then (``Bucket.late``).
+Shapes: flat and padded as in zero.py, one for ``dp``, one for ``edp``; ``late`` gradients wait whole.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,11 +28,11 @@ import torch
 from torch import nn
 
 from clusterlab.trainers.axis import Pending
-from clusterlab.trainers.config import Setup
 from clusterlab.trainers.model import Transformer
 from clusterlab.trainers.plans.buckets import UnitPlan
 from clusterlab.trainers.step import Held, LocalUpdate, OnRank
 from clusterlab.trainers.strategies.flat import Flat, on_gradient, start_alike
+from clusterlab.trainers.strategies.modules import modules_of, neighbours
 from clusterlab.trainers.strategies.zero import Share
 
 
@@ -63,11 +61,11 @@ class Cut:
 class Unit:
     """What is gathered and freed together, from ``first`` module to ``last``."""
 
-    def __init__(self, cuts: Sequence[Cut], *, overlap: bool) -> None:
+    def __init__(self, cuts: Sequence[Cut], overlap: bool) -> None:
         self.cuts, self._overlap = cuts, overlap
         self.before: Unit | None = None
         self.after: Unit | None = None
-        self._coming: list[Pending] | None = None  # None: freed; none left: whole
+        self._coming: list[Pending] | None = None  # None: freed; empty: whole
 
     def attach(self, first: nn.Module, last: nn.Module, *, has_input: bool) -> None:
         """Come before ``first`` computes, go after ``last`` has; backward, the other way round."""
@@ -78,7 +76,7 @@ class Unit:
                 on_gradient(parameter, self._gradient_made)
 
     def fetch(self) -> None:
-        """Start to gather, unless that was done."""
+        """Start to gather, unless that is done."""
         if self._coming is None:
             self._coming = [cut.fetch() for cut in self.cuts]
 
@@ -110,8 +108,7 @@ class Unit:
         self, _module: nn.Module, inputs: tuple[torch.Tensor]
     ) -> tuple[torch.Tensor] | None:
         self.gather(self.after)
-        (x,) = inputs
-        if not x.requires_grad:
+        if not (x := inputs[0]).requires_grad:
             return None
         entered: torch.Tensor = _Input.apply(x, self)  # type: ignore[no-untyped-call]
         return (entered,)
@@ -129,7 +126,7 @@ class Unit:
             self.after_backward()
 
     def _parameters(self) -> list[nn.Parameter]:
-        return [parameter for cut in self.cuts for parameter in cut.flat.parameters]
+        return [p for cut in self.cuts for p in cut.flat.parameters]
 
 
 class _Input(torch.autograd.Function):
@@ -154,7 +151,7 @@ class FullyShardedUpdate(LocalUpdate):
         rank: OnRank,
         planned: tuple[UnitPlan, ...],
         parameters: Mapping[str, nn.Parameter],
-        models: Sequence[Transformer],
+        model: Transformer,
     ) -> None:
         super().__init__(parameters)
         flats = [
@@ -162,18 +159,14 @@ class FullyShardedUpdate(LocalUpdate):
             for unit in planned
         ]
         values = iter(start_alike(rank, [flat for unit in flats for flat in unit]))
-        overlap = rank.setup.train.overlap
         units = {
-            plan.name: Unit([Cut(flat, next(values)) for flat in own], overlap=overlap)
+            plan.name: Unit([Cut(flat, next(values)) for flat in own], rank.setup.train.overlap)
             for plan, own in zip(planned, flats, strict=True)
         }
-        for model in models:
-            modules = modules_of(model)
-            for name, (first, last) in modules.items():
-                units[name].attach(first, last, has_input=name != "embed")
-            for one, other in itertools.pairwise(modules):
-                if stage_of(one, rank.setup) == stage_of(other, rank.setup):
-                    units[one].after, units[other].before = units[other], units[one]
+        for name, (first, last) in modules_of(model).items():
+            units[name].attach(first, last, has_input=name != "embed")
+        for one, other in neighbours(model, rank.setup):
+            units[one].after, units[other].before = units[other], units[one]
         self._cuts = [cut for unit in units.values() for cut in unit.cuts]
 
     def begin(self) -> None:
@@ -205,21 +198,3 @@ class FullyShardedUpdate(LocalUpdate):
             for values, into in zip(whole, (found.parameters, found.gradients), strict=True):
                 into.update(zip(flat.bucket.names, flat.views(values), strict=True))
         return found
-
-
-def stage_of(unit: str, setup: Setup) -> int:
-    """Of the pipeline: another's unit is not next, whatever the model's order."""
-    if not unit.startswith("blocks."):
-        return 0 if unit == "embed" else setup.stages - 1
-    return int(unit.removeprefix("blocks.")) * setup.stages // setup.model.layers
-
-
-def modules_of(model: Transformer) -> dict[str, tuple[nn.Module, nn.Module]]:
-    """The first and the last module of every unit that ``model`` has, in order of use."""
-    found: dict[str, tuple[nn.Module, nn.Module]] = {}
-    if model.embed is not None:
-        found["embed"] = model.embed, model.embed
-    found.update({f"blocks.{i}": (block, block) for i, block in model.blocks.items()})
-    if model.norm is not None and model.head is not None:
-        found["head"] = model.norm, model.head
-    return found

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor
 from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.model import Transformer, named
 from clusterlab.trainers.step import Held, LocalUpdate, OnRank
-from clusterlab.trainers.strategies.fsdp import modules_of
+from clusterlab.trainers.strategies.modules import modules_of
 
 
 class TorchFsdpUpdate(LocalUpdate):
