@@ -23,8 +23,9 @@ _SCORE_EXAMPLE = """Examples:
   clusterlab runs score RUN --json | jq '.[0].mape_pct'
 
 How far the predictions that the run kept, made before each point was measured, were from the measurement:
-|predicted / measured - 1|. By a calibration, on points that it has not seen: clusterlab calibrate RUN
---hold-out half.
+|predicted / measured - 1|. In interval is the share of points whose time lies in the prediction's interval,
+nominal the share that such intervals claim to hold. By a calibration, on points that it has not seen:
+clusterlab calibrate RUN --hold-out half.
 
 Exit codes: 0 scored, 2 not a run directory, 3 no point has a prediction.
 """
@@ -36,7 +37,7 @@ _REPRODUCE_EXAMPLE = """Examples:
 
 The medians of a point agree when they differ by no more than the 95 % intervals that both state, joined, and
 2 % more. One point in twenty may miss. What differs in points that were unsteady, or in a noisy run, is no
-verdict: repeat it on a quiet machine.
+verdict: repeat it on a quiet machine. Nor is agreement one where most medians may differ by more than 10 %.
 
 Exit codes: 0 reproduced, 1 different and the machine quiet, 2 not two runs, 3 noisy, or no point in common.
 """
@@ -143,14 +144,14 @@ def _score_lines(found: tuple[Accuracy, ...]) -> Iterator[str]:
             "median",
             "p90",
             "in interval",
-            "promised",
+            "nominal",
             "library's own",
         )
     )
     for one in found:
         yield _SCORE.format(
             one.group, one.points, _pct(one.mape_pct), _pct(one.median_pct), _pct(one.p90_pct),
-            _pct(one.in_interval_pct), _pct(one.promised_pct), _pct(one.library_mape_pct),
+            _pct(one.in_interval_pct), _pct(one.nominal_pct), _pct(one.library_mape_pct),
         )  # fmt: skip
 
 
@@ -169,7 +170,8 @@ def _reproduction_lines(found: Reproduction) -> Iterator[str]:
         yield f"note: {unstated} points state no interval of their median"
     for name, one in zip(("first", "second"), found.quiet, strict=True):
         word = "too short" if one.few else "noisy"
-        yield from (f"{name} run {word}: {reason}" for reason in one.reasons)
+        if one.reasons:
+            yield f"{name} run {word}: {'; '.join(one.reasons)}"
     outside = sorted(
         (point for point in found.points if not point.within),
         key=lambda point: -abs(point.difference),

@@ -19,7 +19,7 @@ from clusterlab.verdict.compare import signed_error
 class Accuracy:
     """|predicted / measured - 1| of ``points`` in percent: mean, median, 90th percentile (interpolated).
 
-    ``in_interval_pct``: of ``with_interval`` points those that lie in theirs, ``promised_pct`` what the
+    ``in_interval_pct``: of ``with_interval`` points those that lie in theirs, ``nominal_pct`` what the
     intervals say of it. ``library_mape_pct`` is of the times that the library itself expected, of
     ``library_points``. None where nothing of the kind was kept.
     """
@@ -31,7 +31,7 @@ class Accuracy:
     p90_pct: float
     with_interval: int
     in_interval_pct: float | None
-    promised_pct: float | None
+    nominal_pct: float | None
     library_points: int
     library_mape_pct: float | None
 
@@ -60,7 +60,7 @@ def _accuracy(group: str, kept: Sequence[tuple[Row, float]]) -> Accuracy:
     sizes = sorted(100 * abs(error) for _, error in kept)
     rows = [row for row, _ in kept]
     inside = [held for row in rows if (held := _in_interval(row)) is not None]
-    promised = [
+    nominal = [
         row.predicted_coverage
         for row in rows
         if _in_interval(row) is not None and row.predicted_coverage is not None
@@ -74,7 +74,7 @@ def _accuracy(group: str, kept: Sequence[tuple[Row, float]]) -> Accuracy:
         p90_pct=percentile(sizes, 0.9),
         with_interval=len(inside),
         in_interval_pct=100 * fmean(inside) if inside else None,
-        promised_pct=100 * fmean(promised) if promised else None,
+        nominal_pct=100 * fmean(nominal) if nominal else None,
         library_points=len(library),
         library_mape_pct=100 * fmean(library) if library else None,
     )

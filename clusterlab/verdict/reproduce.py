@@ -4,7 +4,8 @@ The medians of a point may differ by both half-widths towards each other, joined
 on top: what passes minutes apart differ by on a quiet machine, which no interval within one run can know
 (docs/decisions/017). With 95 % intervals one point in twenty may miss. More than chance explains, among
 points that were steady in both runs, means that the figures do not reproduce; what only unsteady points miss,
-or a noisy run, is no verdict.
+or a noisy run, is no verdict. Nor do medians that agree show anything where most of them were allowed more
+than LOOSE.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from clusterlab.verdict.judge import too_many_outside
 from clusterlab.verdict.steady import Quiet, quiet, unsteady
 
 FLOOR = 0.02
+LOOSE = 0.10
 MISS_SHARE = 0.05
 SIGNIFICANCE = 0.01
 
@@ -109,6 +111,10 @@ def _judge(points: Sequence[Between], both: tuple[Quiet, Quiet]) -> tuple[Outcom
     agree = sum(point.within for point in points)
     said = f"{agree} of {len(points)} medians agree"
     if not _too_many(points):
+        loose = sum(point.allowed > LOOSE for point in points)
+        if 2 * loose > len(points):
+            wide = f"{loose} of {len(points)} may differ by more than {LOOSE:.0%}"
+            return Outcome.NOISY, f"{said}, but {wide}: intervals that wide show nothing"
         return Outcome.REPRODUCED, said
     noisy = next((one for one in both if one.noisy and not one.few), None) or next(
         (one for one in both if one.noisy), None

@@ -8,9 +8,10 @@ import pytest
 
 from clusterlab.cli.main import main
 from clusterlab.records.run_dir import create_run, end_attempt, start_attempt
+from clusterlab.verdict.steady import quiet
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.verdict.test_reproduce import again
-from tests.verdict.test_steady import steady_rows
+from tests.verdict.test_steady import steady_rows, with_width
 
 
 def test_how_a_run_ended_is_an_exit_code(
@@ -94,6 +95,17 @@ def test_two_runs_reproduce_differ_or_are_noisy(
     assert main(["runs", "reproduce", str(first.path), str(second.path), "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert found["outcome"] == word and found["points_in_common"] == 20
+
+
+def test_each_noisy_run_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [replace(with_width(row, 0.5), outliers=60) for row in steady_rows()]
+    assert len(quiet(rows).reasons) > 1
+    first, second = make_run(tmp_path, rows), make_run(tmp_path, rows)
+    assert main(["runs", "reproduce", str(first.path), str(second.path)]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert "20 of 20 may differ by more than 10%" in lines[0]
+    for name in ("first", "second"):
+        assert sum(line.startswith(f"{name} run noisy: ") for line in lines) == 1
 
 
 def test_two_runs_of_other_points_have_no_verdict_and_no_run_is_a_usage_error(

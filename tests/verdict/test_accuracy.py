@@ -24,13 +24,13 @@ def test_figures_are_those_of_the_rows() -> None:
         for row in rows
     ]
     assert first.in_interval_pct == pytest.approx(100 * fmean(inside))
-    assert first.promised_pct == pytest.approx(90)
+    assert first.nominal_pct == pytest.approx(90)
 
 
 def test_what_was_not_kept_is_not_known() -> None:
     assert accuracy(fake_rows(points(["all_reduce"]), predicted=False)) == ()
     found = accuracy(fake_rows(points(["all_reduce"]), interval=False))[0]
-    assert found.with_interval == 0 and found.in_interval_pct is found.promised_pct is None
+    assert found.with_interval == 0 and found.in_interval_pct is found.nominal_pct is None
     assert found.library_points == 0 and found.library_mape_pct is None
 
 

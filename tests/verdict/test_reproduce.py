@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.rows import Row
-from clusterlab.verdict.reproduce import FLOOR, Outcome, reproduce
+from clusterlab.verdict.reproduce import FLOOR, LOOSE, Outcome, reproduce
 from tests.records.fake_runs import fake_rows, points
 from tests.verdict.test_steady import steady_rows, with_width
 
@@ -111,3 +111,15 @@ def test_rows_of_before_state_no_interval_and_get_the_floor() -> None:
     found = reproduce(rows, rows)
     assert found.outcome == Outcome.REPRODUCED
     assert all(not p.stated and p.allowed == FLOOR for p in found.points)
+
+
+@pytest.mark.parametrize("wide", [0, 5, 10, 11, 20])
+def test_agreement_within_intervals_that_allow_nearly_all_is_none(wide: int) -> None:
+    """Of 20 points; an allowance over LOOSE at most of them shows nothing."""
+    rows = steady_rows(20)
+    rows = [*(with_width(row, 0.4) for row in rows[:wide]), *rows[wide:]]
+    found = reproduce(rows, rows)
+    assert all(p.within for p in found.points)
+    assert sum(p.allowed > LOOSE for p in found.points) == wide
+    assert found.outcome == (Outcome.NOISY if wide > 10 else Outcome.REPRODUCED)
+    assert ("show nothing" in found.reason) == (wide > 10)
