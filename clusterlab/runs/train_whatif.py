@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from clusterlab.core.errors import UsageError
-from clusterlab.core.suggest import unknown
 from clusterlab.cost.routing import named_routing, routing_of
 from clusterlab.cost.types import PredictRequest
+from clusterlab.runs.train_setup import TrainTyped, ranks_typed, setup_of
 from clusterlab.runs.typed import backend_of, check_backend, checked_variables, refuse_unmeasured
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.parts import PRETENDED
 from clusterlab.topology.place import place_on
+from clusterlab.trainers.collectives import CollectiveKey
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.plans.compute import Compute, named_compute, named_gpus, typed_compute
 from clusterlab.trainers.plans.price import Site
@@ -84,7 +87,38 @@ def probed(setup: Setup) -> Compute:
 
 
 def fabric_named(name: str) -> Fabric:
-    """A design or file. This host's cores have no figure for several ranks of one training step."""
+    """A design or file. Raises UsageError for this host."""
     if name == "host":
-        raise unknown("fabric", name, ("hgx-h100", "h200-2"), where="--what-if")
+        raise UsageError(
+            "nothing is known of several ranks' computing on this host's cores", where="--what-if host",
+            expected="a name of `topo list` or a file", fix="measure it: `clusterlab train`",
+        )  # fmt: skip
     return open_fabric(name)
+
+
+def setup_on(typed: TrainTyped, ranks: int | None, fabric: Fabric | None, backend: str) -> Setup:
+    """What was typed for a step that is only looked at. Ranks: ``ranks``, the mesh's, or enough to see
+    something. Raises UsageError.
+    """
+    check_backend(backend)
+    if ranks is not None and ranks < 1:
+        raise UsageError(f"{ranks}", where="--ranks", expected="at least 1")
+    world_size = ranks or ranks_typed(typed) or _some(typed)
+    chosen = backend_of(backend, fabric) if fabric is not None else backend
+    return setup_of(typed, world_size, "gloo" if chosen == "gloo" else "nccl")
+
+
+def _some(typed: TrainTyped) -> int:
+    """A multiple of what was typed."""
+    named = prod(size for size in (typed.dp, typed.tp, typed.pp) if size)
+    least = 8 if typed.strategy == "3d" else 4
+    return named * max(1, -(-least // named))
+
+
+def call_times(found: StepPrediction) -> dict[CollectiveKey, float]:
+    """What each kind of call of ``found`` takes alone, in µs, named as a ledger's summary does."""
+    return {
+        (c.op, c.axis, len(c.ranks), c.size_bytes, c.dtype, c.phase): one.each_us
+        for one in found.priced
+        for c in (one.call,)
+    }

@@ -1,6 +1,6 @@
 """A training step on one device: its roofline probed here, the step predicted from it, the step measured.
 
-    python tests/benchmarks/bench_train_roofline.py [--device cuda --dtype bfloat16 --layers 8 --hidden 2048 …]
+    python tests/benchmarks/bench_train_roofline.py [--device cuda --dtype bfloat16 --layers 8 …]
 
 ``forward`` … are the ledger's spans, median of the steps after the first three.
 """

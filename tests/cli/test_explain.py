@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -52,6 +54,13 @@ def test_a_predicted_step_has_its_parts(capsys: Capture, name: str) -> None:
     assert found["fabric"] == "hgx-h100"
 
 
+def test_torch_is_not_needed() -> None:
+    script = "import sys; from clusterlab.cli.main import main; main(sys.argv[1:]);"
+    script += "sys.exit('torch' in sys.modules)"
+    words = [sys.executable, "-c", script, "explain", "3d", *ELSEWHERE]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+
 def test_a_rank_may_be_chosen(capsys: Capture) -> None:
     """The last stage of a pipeline sends no x on."""
     last = answer(capsys, "pp", "--pp", "4", "--rank", "3")
@@ -87,6 +96,7 @@ def test_a_pipelines_drawing_has_every_action(capsys: Capture) -> None:
         (["dp", "--rank", "0", *ELSEWHERE], "--rank"),
         (["dp", "--compute", "1,1"], "--what-if FABRIC"),
         (["dp", "--what-if", "hgx-h10"], "hgx-h100"),
+        (["dp", "--what-if", "host"], "clusterlab train"),
         (["dp", "--what-if", "hgx-h100", "-g", "16"], "at most its 8 GPUs"),
         (["dp", "--what-if", "hgx-h100", "--backend", "gloo"], "gloo on hgx-h100"),
         (["dp", "--what-if", "lab-2x4"], "--compute"),
