@@ -25,13 +25,13 @@ from functools import partial
 from clusterlab.core.collectives import busbw_factor
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.bound.cuts import cut_limits
-from clusterlab.cost.bound.demand import bytes_across
+from clusterlab.cost.bound.demand import bytes_across, transfers
 from clusterlab.cost.bound.latency import latency_us
 from clusterlab.cost.bound.limit import Limit
 from clusterlab.cost.bound.report import Limits, sets_name, side_name, tightest
 from clusterlab.cost.bound.sets import Partition, Ranks
 from clusterlab.cost.bound.skeleton import skeleton
-from clusterlab.cost.bound.uneven import shares, uneven_limits
+from clusterlab.cost.bound.uneven import moved, shares, uneven_limits
 from clusterlab.cost.bound.volume import copies, volume_limits
 from clusterlab.cost.recall import recalled
 from clusterlab.cost.types import Bound
@@ -79,7 +79,7 @@ def bound_limits(
         found = group.limits[key] = (
             _limits(group, collective, root, copy_GBps)
             if uneven is None
-            else _uneven(group, collective, uneven)
+            else _uneven(group, collective, uneven, copy_GBps)
         )
     return found
 
@@ -93,7 +93,7 @@ class _Group:
         self.limits: dict[tuple[str, int, float | None, str | None], Limits] = {}
 
 
-def _uneven(group: _Group, collective: str, uneven: str) -> Limits:
+def _uneven(group: _Group, collective: str, uneven: str, copy_GBps: float | None) -> Limits:
     """Of parts that differ: what each device and host has for the others."""
     ranks = group.ranks
     n = len(ranks.devices)
@@ -104,6 +104,7 @@ def _uneven(group: _Group, collective: str, uneven: str) -> Limits:
         p.level: list(uneven_limits(ranks, p, matrix, partial(side_name, ranks, p.level)))
         for p in group.partitions
     }
+    limits["copies"] = list(copies(ranks, moved(matrix), copy_GBps))
     worst = _tightest({level: found for level, found in limits.items() if found}, ranks)
     path_us = 0.0
     if ranks.skeleton.latency_known:
@@ -128,7 +129,8 @@ def _limits(group: _Group, collective: str, root: int, copy_GBps: float | None) 
     n = len(ranks.devices)
     if n < 2:
         return Limits(Limit(0.0, ""), 0.0, busbw_factor(collective, n))
-    limits = {"copies": list(copies(ranks, collective, copy_GBps))}
+    share = transfers(collective, n, one_rank_each=True)
+    limits = {"copies": list(copies(ranks, share, copy_GBps))}
     for partition in group.partitions:
         level = partition.level
         limits[level] = [

@@ -21,6 +21,12 @@ def shares(uneven: str, n: int) -> Matrix:
     return parts(uneven, n, RESOLUTION)
 
 
+def moved(matrix: Matrix) -> float:
+    """Of the size, all that goes from a rank to another; a unit less for each part."""
+    each = (max(0, m - 1) for i, row in enumerate(matrix) for j, m in enumerate(row) if i != j)
+    return sum(each) / RESOLUTION
+
+
 def uneven_limits(
     ranks: Ranks, partition: Partition, matrix: Matrix, name: Callable[[Side], str]
 ) -> Iterator[Limit]:

@@ -28,9 +28,9 @@ def volume_limits(partition: Partition, collective: str, name: str) -> Iterator[
         yield Limit.across(share, into, f"all links into {name}")
 
 
-def copies(ranks: Ranks, collective: str, copy_GBps: float | None) -> Iterator[Limit]:
-    """Ranks that share a device reach each other by copies in memory, which its cores make. One core
-    copies ``copy_GBps`` where the fabric leaves that open.
+def copies(ranks: Ranks, share: float, copy_GBps: float | None) -> Iterator[Limit]:
+    """Ranks that share a device reach each other by copies in memory, which its cores make: ``share`` of the
+    size in all. One core copies ``copy_GBps`` where the fabric leaves that open.
     """
     ends = dict.fromkeys(ranks.devices)
     n = len(ranks.devices)
@@ -42,7 +42,6 @@ def copies(ranks: Ranks, collective: str, copy_GBps: float | None) -> Iterator[L
             return
         for link in ranks.fabric.links_from(device):
             exits.out += _copy_GBps(link, copy_GBps)
-    share = transfers(collective, n, one_rank_each=True)
     yield Limit.across(share, exits.out, "copies by the cores")
 
 

@@ -78,6 +78,20 @@ def test_ranks_on_a_host_are_bounded_by_what_its_cores_copy() -> None:
     assert bound.limited_by == "copies by the cores, 20 GB/s"
 
 
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_copies_on_a_host_bound_uneven_parts_as_they_bound_equal_ones(n: int) -> None:
+    fabric = host_fabric(HostFacts("h", "CPU", "Linux", (NumaDomain(0, (0, 1), None),)))
+    devices = ["h/cpu0"] * n
+    equal = lower_bound(fabric, devices, "all_to_all_v", 1e6, copy_GBps=10.0)
+    even = "matrix:" + "/".join(n * [" ".join("1" * n)])
+    same = lower_bound(fabric, devices, "all_to_all_v", 1e6, copy_GBps=10.0, uneven=even)
+    assert same.time_us == pytest.approx(equal.time_us, rel=1e-5)
+    # Everything to rank 0: of the size that it gets all but its own part travels.
+    hot = lower_bound(fabric, devices, "all_to_all_v", 1e6, copy_GBps=10.0, uneven="hot:1")
+    assert hot.time_us == pytest.approx((n - 1) / n * 1e6 / 20e3, rel=1e-5)
+    assert hot.limited_by == "copies by the cores, 20 GB/s"
+
+
 def test_a_cut_of_unknown_bandwidth_says_nothing() -> None:
     fabric = load_fabric("lab-2x4")
     bound = lower_bound(fabric, gpus(fabric), "all_reduce", 1e6)
