@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from clusterlab.runs.train_setup import TrainTyped
-    from clusterlab.topology.fabric import Fabric
-    from clusterlab.trainers.config import Setup
 
 _EXAMPLE = """Examples:
 
@@ -121,7 +116,7 @@ def explain(
     from clusterlab.core.errors import ExitCode, UsageError
     from clusterlab.core.sizes import parse_size
     from clusterlab.runs.train_setup import TrainTyped
-    from clusterlab.runs.train_whatif import compute_of, fabric_named, what_if
+    from clusterlab.runs.train_whatif import compute_of, fabric_named, setup_on, what_if
     from clusterlab.trainers.plans.compose import plan_of
 
     typed = TrainTyped(
@@ -158,7 +153,7 @@ def explain(
     elif rank is not None:
         raise UsageError(f"{rank}", where="--rank", expected="no --what-if: it shows the slowest")
     place = None if fabric is None else fabric_named(fabric)
-    setup = _setup(typed, ranks, place, backend)
+    setup = setup_on(typed, ranks, place, backend)
     world_size = setup.mesh.world_size
     if rank is not None and not 0 <= rank < world_size:
         raise UsageError(f"{rank}", where="--rank", expected=f"0 to {world_size - 1}")
@@ -178,28 +173,6 @@ def explain(
     else:
         typer.echo(text_of(setup, plan, found, fabric))
     return ExitCode.OK
-
-
-def _setup(typed: TrainTyped, ranks: int | None, fabric: Fabric | None, backend: str) -> Setup:
-    from clusterlab.core.errors import UsageError
-    from clusterlab.runs.train_setup import ranks_typed, setup_of
-    from clusterlab.runs.typed import backend_of, check_backend
-
-    check_backend(backend)
-    if ranks is not None and ranks < 1:
-        raise UsageError(f"{ranks}", where="--ranks", expected="at least 1")
-    world_size = ranks or ranks_typed(typed) or _some(typed)
-    chosen = backend_of(backend, fabric) if fabric is not None else backend
-    return setup_of(typed, world_size, "gloo" if chosen == "gloo" else "nccl")
-
-
-def _some(typed: TrainTyped) -> int:
-    """Ranks when nobody says how many: enough to see something, a multiple of what was typed."""
-    from math import prod
-
-    named = prod(size for size in (typed.dp, typed.tp, typed.pp) if size)
-    least = 8 if typed.strategy == "3d" else 4
-    return named * max(1, -(-least // named))
 
 
 def register(root: typer.Typer) -> None:

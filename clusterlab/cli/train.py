@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from clusterlab.runs.train_setup import TrainTyped
 
 _EXAMPLE = """Examples:
 
@@ -17,6 +20,8 @@ _EXAMPLE = """Examples:
   clusterlab train 3d -g 8 --trace step.json         tp, pp and dp at once; the last step for Perfetto
 
   srun --mpi=pmix --ntasks-per-node=8 clusterlab train ep --steps 100
+
+  clusterlab train tp --what-if superpod-h100-4su --tp 8 --dp 127     the same step elsewhere, predicted
 
 SIGUSR1 writes a checkpoint, SIGTERM writes one and ends. The same command with CLUSTERLAB_RUN_DIR set to the
 run goes on from it.
@@ -121,6 +126,27 @@ def train(
             "--trace", metavar="FILE", help="Write the last step of all ranks for Perfetto."
         ),
     ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            "--fabric",
+            help="Predict steps and collectives on this design before they are measured.",
+        ),
+    ] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if",
+            metavar="FABRIC",
+            help="Train nothing: predict the step there, as `explain`.",
+        ),
+    ] = None,
+    compute: Annotated[
+        str | None,
+        typer.Option(
+            "--compute", help="With either: a GPU's model, TFLOP/s,GB/s, or probe (this device)."
+        ),
+    ] = None,
     backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
     deadline_s: Annotated[
         float, typer.Option("--deadline", "-T", help="Seconds one step may take.")
@@ -169,6 +195,8 @@ def train(
         routing=workload,
         text=text,
     )
+    if what_if is not None:
+        return _predict(typed, ranks, what_if, compute, backend=backend, as_json=as_json)
     return run_train(
         TrainRequest(
             typed=typed,
@@ -179,8 +207,34 @@ def train(
             deadline_s=deadline_s,
             as_json=as_json,
             trace=trace,
+            fabric=fabric,
+            compute=compute,
         )
     )
+
+
+def _predict(
+    typed: TrainTyped,
+    ranks: int | None,
+    name: str,
+    compute: str | None,
+    *,
+    backend: str,
+    as_json: bool,
+) -> int:
+    import json
+
+    from clusterlab.cli.explain_text import as_data, text_of
+    from clusterlab.runs.train_whatif import compute_of, fabric_named, setup_on, what_if
+
+    fabric = fabric_named(name)
+    setup = setup_on(typed, ranks, fabric, backend)
+    found = what_if(setup, fabric, compute_of(compute, fabric, setup), backend=backend)
+    if as_json:
+        typer.echo(json.dumps(as_data(setup, found.plan, found, name)))
+    else:
+        typer.echo(text_of(setup, found.plan, found, name))
+    return 0
 
 
 def register(root: typer.Typer) -> None:

@@ -61,7 +61,8 @@ class StepLine:
     to it, ``other_us`` with what the rest waited for the slowest.
 
     ``exposed_us``: communication that nothing hid, by axis. ``memory_bytes``: the most that a rank held, of
-    its GPU or of the host. ``loss`` null: not finite.
+    its GPU or of the host. ``loss`` null: not finite. ``predicted_us``: what a step should take, said
+    before the first.
     """
 
     step: int
@@ -79,6 +80,7 @@ class StepLine:
     other_us: float
     memory_bytes: int
     collectives: int
+    predicted_us: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

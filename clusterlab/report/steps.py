@@ -48,6 +48,10 @@ def training_lines(
     lines = [
         f"{len(steps)} steps, {losses}, median {three_digits(median / 1e3)} ms: {_shares(warm)}"
     ]
+    predicted = steps[-1].predicted_us
+    if predicted is not None:
+        ratio = f"measured {median / predicted:.2f} of it"
+        lines.append(f"predicted {three_digits(predicted / 1e3)} ms a step: {ratio}")
     return [*lines, *collective_lines(collectives)]
 
 

@@ -17,6 +17,7 @@ from clusterlab.runs.on_ranks import Work, run_on_ranks
 from clusterlab.runs.train_job import TrainJob
 from clusterlab.runs.train_rank import train_rank
 from clusterlab.runs.train_setup import TrainTyped, ranks_typed
+from clusterlab.runs.train_whatif import PROBE, compute_of, fabric_named, what_if
 
 _GRACE_S = 20.0
 """Ranks that are asked to stop finish their step and write a checkpoint."""
@@ -34,6 +35,8 @@ class TrainRequest:
     deadline_s: float
     as_json: bool
     trace: str | None
+    fabric: str | None = None
+    compute: str | None = None
 
 
 def run_train(request: TrainRequest) -> int:
@@ -55,12 +58,14 @@ def run_train(request: TrainRequest) -> int:
         deadline_s=request.deadline_s,
         as_json=request.as_json,
         trace=trace,
+        fabric=request.fabric,
+        compute=request.compute,
     )
     return run_on_ranks(
         Work(
             backend=job.backend,
             ranks=request.ranks or ranks_typed(request.typed),
-            check=job.setup,
+            check=lambda size: _check(job, size),
             open_run=lambda: given_or_new_run(request.name or f"train_{request.typed.strategy}"),
             rank_main=lambda identity, store, path: train_rank(identity, store, path, job),
             tell_end=lambda path, code, message: _tell_end(path, code, message, job),
@@ -68,6 +73,18 @@ def run_train(request: TrainRequest) -> int:
             relay=(signal.SIGUSR1,),
         )
     )
+
+
+def _check(job: TrainJob, world_size: int) -> None:
+    """Refuse what cannot be built or predicted before a directory is made; a GPU is probed later."""
+    setup = job.setup(world_size)
+    if job.fabric is None:
+        if job.compute is not None:
+            raise UsageError("nothing is predicted", where="--compute", expected="--fabric FABRIC")
+        return
+    fabric = fabric_named(job.fabric)
+    if job.compute != PROBE:
+        what_if(setup, fabric, compute_of(job.compute, fabric, setup), backend=job.backend)
 
 
 def _tell_end(path: Path, code: int, message: str | None, job: TrainJob) -> int:

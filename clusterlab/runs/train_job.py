@@ -17,6 +17,7 @@ class TrainJob:
     """One training run. A checkpoint every ``checkpoint_every`` steps (0: only when a signal asks).
 
     ``deadline_s`` a step may take at most. ``trace``: where rank 0 writes the last step's trace.
+    ``fabric``: a design to predict the step on, whose ranks compute like ``compute`` (see train_whatif).
     """
 
     typed: TrainTyped
@@ -25,6 +26,8 @@ class TrainJob:
     deadline_s: float
     as_json: bool
     trace: Path | None = None
+    fabric: str | None = None
+    compute: str | None = None
 
     def setup(self, world_size: int) -> Setup:
         """On so many ranks."""

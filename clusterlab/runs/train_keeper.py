@@ -27,8 +27,16 @@ def axes_of(setup: Setup) -> list[str]:
 class StepKeeper:
     """Keeps and shows steps from ``first`` on."""
 
-    def __init__(self, run: RunDir, setup: Setup, *, first: int, as_json: bool) -> None:
-        self._run, self._as_json = run, as_json
+    def __init__(
+        self,
+        run: RunDir,
+        setup: Setup,
+        *,
+        first: int,
+        as_json: bool,
+        predicted_us: float | None = None,
+    ) -> None:
+        self._run, self._as_json, self._predicted_us = run, as_json, predicted_us
         self._writer = LineWriter(run.path / STEPS)
         self._axes, self._pipeline = axes_of(setup), setup.mesh.pp > 1
         self._every = -(-max(1, setup.train.steps - first) // _MOST_SHOWN)
@@ -60,6 +68,7 @@ class StepKeeper:
             other_us=parts.other_us,
             memory_bytes=told.memory_bytes,
             collectives=told.collectives,
+            predicted_us=self._predicted_us,
         )
         self._writer.append(line)
         self.recent.append(ledger)

@@ -27,10 +27,12 @@ from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.train_job import CHECKPOINTS, TrainJob
 from clusterlab.runs.train_keeper import StepKeeper
 from clusterlab.runs.train_step import Told, measured, peak_memory
+from clusterlab.runs.train_whatif import call_times, compute_of, fabric_named, what_if
 from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.trainers.breakdown import break_down, transfers
 from clusterlab.trainers.collectives import summarise
+from clusterlab.trainers.plans.step_time import StepPrediction
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup, Store
@@ -124,10 +126,15 @@ class _Training:
         steps = self._setup.train.steps
         with self._watchdog.guard(0, "start of the training"):
             built = self._build()
-        keeper = None
+        keeper, predicted = None, None
         if self._identity.rank == 0:
+            predicted = self._predicted()
             keeper = StepKeeper(
-                self._run, self._setup, first=built.first, as_json=self._job.as_json
+                self._run,
+                self._setup,
+                first=built.first,
+                as_json=self._job.as_json,
+                predicted_us=None if predicted is None else predicted.step_us,
             )
         code = int(ExitCode.OK)
         try:
@@ -147,8 +154,17 @@ class _Training:
             if keeper is not None:
                 keeper.close()
         if keeper is not None:
-            write_collectives(self._run.path, summarise(keeper.recent))
+            alone_us = None if predicted is None else call_times(predicted)
+            write_collectives(self._run.path, summarise(keeper.recent, alone_us))
         return code
+
+    def _predicted(self) -> StepPrediction | None:
+        """What a step should take on the fabric that was named; the other ranks wait in their first step."""
+        if self._job.fabric is None:
+            return None
+        fabric = fabric_named(self._job.fabric)
+        compute = compute_of(self._job.compute, fabric, self._setup)
+        return what_if(self._setup, fabric, compute, backend=self._job.backend)
 
     def _build(self) -> _Built:
         """Groups, clock and trainer, at its first values or those of the latest checkpoint. Collective."""
