@@ -25,8 +25,8 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What starts ranks, nodes or a browser needs the whole machine; everything else shares it.
-SOLO := ranks or slurm or gpu or browser
+# What starts nodes or a browser, or measures, has the machine to itself; everything else shares it.
+SOLO := alone or slurm or gpu or browser
 
 test: check system
 	$(BIN)/pytest -n 2 --dist loadfile -m "not ($(SOLO))"

@@ -19,7 +19,7 @@ from clusterlab.trainers.plans.schedules import Action, schedule_of
 from clusterlab.trainers.strategies.stages import Stages
 from tests.trainers.ranks import small, train
 
-pytestmark = pytest.mark.ranks
+pytestmark = [pytest.mark.ranks, pytest.mark.alone]
 
 SLOT_S = 0.1
 PP = 4
