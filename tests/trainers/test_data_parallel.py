@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+# What torch's own parts import at their first use: here once, not in every forked rank.
+import torch._dynamo  # noqa: F401
+
 from clusterlab.trainers.config import DATA_PARALLEL
 from clusterlab.trainers.plans import dp
 from clusterlab.trainers.plans.buckets import buckets
+from clusterlab.trainers.strategies.library import ddp, fsdp2  # noqa: F401
 from clusterlab.trainers.weights import weights_of
 from tests.trainers.ranks import assert_equal_to_reference, assert_ledger_is_plan, small, train
 
