@@ -128,8 +128,9 @@ def _ended_early(run: RunDir, cause: str | None) -> tuple[Finding, ...]:
 def tell(run: RunDir) -> None:
     """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
     data = load(run)
-    if data.steps:
-        print("\n".join(training_lines(data.steps, data.kinds)), file=sys.stderr)
+    if data.steps or run.info.configuration.get("measures") == "training":
+        lines = training_lines(data.steps, data.kinds) or ["clusterlab: no step was finished"]
+        print("\n".join(lines), file=sys.stderr)
         for finding in data.findings:
             print(f"clusterlab: {finding.evidence[0]}", file=sys.stderr)
         return

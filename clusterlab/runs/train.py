@@ -18,6 +18,7 @@ from clusterlab.runs.train_job import TrainJob
 from clusterlab.runs.train_rank import train_rank
 from clusterlab.runs.train_setup import TrainTyped, ranks_typed
 from clusterlab.runs.train_whatif import PROBE, compute_of, fabric_named, what_if
+from clusterlab.trainers.plans.compute import typed_compute
 
 _GRACE_S = 20.0
 """Ranks that are asked to stop finish their step and write a checkpoint."""
@@ -83,8 +84,11 @@ def _check(job: TrainJob, world_size: int) -> None:
             raise UsageError("nothing is predicted", where="--compute", expected="--fabric FABRIC")
         return
     fabric = fabric_named(job.fabric)
-    if job.compute != PROBE:
-        what_if(setup, fabric, compute_of(job.compute, fabric, setup), backend=job.backend)
+    # A probe is the ranks' to make; whether the fabric has what is needed does not depend on it.
+    compute = (
+        typed_compute("1,1") if job.compute == PROBE else compute_of(job.compute, fabric, setup)
+    )
+    what_if(setup, fabric, compute, backend=job.backend)
 
 
 def _tell_end(path: Path, code: int, message: str | None, job: TrainJob) -> int:

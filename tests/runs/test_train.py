@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.main import main
+from clusterlab.core.shipped import shipped
 from clusterlab.core.stepping import StepLine
 from clusterlab.records.ledgers import ledger_ranks, read_ledger
 from clusterlab.records.lines import STEPS, read_lines
 from clusterlab.records.run_dir import open_run
+from clusterlab.runs.train_setup import STRATEGIES, TrainTyped, setup_of
+from clusterlab.trainers.breakdown import break_down
 from clusterlab.trainers.checkpoint import finished
-from tests.conftest import LAUNCHERS
+from tests.conftest import LAUNCHERS, clean_environment
 from tests.report.test_trace import check
 
 pytestmark = pytest.mark.ranks
@@ -105,6 +110,43 @@ def test_a_run_keeps_a_line_a_step_and_every_ranks_ledger(
     assert main(["export", "trace", str(folder), "--step", "1"]) == 0
     check(json.loads((folder / "trace.json").read_text()))
     assert main(["export", "trace", str(folder), "--step", "9"]) == 2
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_job_file_runs_under_bash(tmp_path: Path, strategy: str) -> None:
+    program = str(Path(sys.executable).with_name("clusterlab"))
+    done = subprocess.run(
+        ["bash", str(shipped("jobs") / f"train_{strategy}.sbatch"), "--steps", "2", "--json"],
+        env=clean_environment(CLUSTERLAB=program, RANKS="2", CLUSTERLAB_RUNS=str(tmp_path / "runs")),
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [0, 1]
+    assert f"-train_{strategy}-" in run_of(tmp_path).name
+
+
+def test_the_parts_of_a_step_add_up_to_what_a_clock_outside_says(tmp_path: Path) -> None:
+    import torch
+
+    from clusterlab.trainers.axis import open_axes
+    from clusterlab.trainers.build import build
+    from clusterlab.trainers.ledger import Ledger
+
+    typed = TrainTyped("dp", hidden=128, sequence=128, micro_batches=2)
+    setup = setup_of(typed, 1, "gloo")
+    ledger = Ledger()
+    trainer = build(setup, 0, open_axes(setup.mesh, 0, ledger), ledger, torch.device("cpu"))
+    outside = []
+    for number in range(6):
+        began = time.perf_counter()
+        trainer.step(number)
+        outside.append((time.perf_counter() - began) * 1e6)
+    off = []
+    for number, us in enumerate(outside):
+        spans = [span for span in ledger.spans if span.step == number]
+        off.append(abs(break_down(spans, []).total_us - us) / us)
+    # Another process may come between the two clocks, but hardly six times.
+    assert min(off) < 0.02
 
 
 @pytest.mark.parametrize(
