@@ -77,19 +77,27 @@ _COLUMNS = (
 
 
 def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
-    """A table: a call's median time and rates in GB/s, exposed and hidden time of a step in µs."""
+    """A table: a call's median time and rates in GB/s, exposed and hidden time of a step in µs.
+
+    What is mostly hidden is seen to be done late: it took that long at most. Handshakes carry no data.
+    """
     if not collectives:
         return []
     rows = [[name for name, _ in _COLUMNS]]
     rows += [
         [
             one.op, one.axis, str(one.ranks), human_size(one.size_bytes), one.phase, f"{one.count:g}",
-            three_digits(one.time_us), three_digits(one.algbw_GBps), three_digits(one.busbw_GBps),
+            three_digits(one.time_us), _rate(one, one.algbw_GBps), _rate(one, one.busbw_GBps),
             three_digits(one.exposed_us), three_digits(one.hidden_us), three_digits(one.predicted_us),
         ]
         for one in collectives
+        if one.phase != "handshake"
     ]  # fmt: skip
     return ["", *(_row(row) for row in rows)]
+
+
+def _rate(one: CollectiveSummary, GBps: float) -> str:
+    return ("≥" if one.hidden_us > one.exposed_us else "") + three_digits(GBps)
 
 
 def _row(cells: Sequence[str]) -> str:

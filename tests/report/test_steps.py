@@ -1,0 +1,59 @@
+"""Training steps as lines: every part in its column, what is not known as a dash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterlab.core.stepping import CollectiveSummary, StepLine
+from clusterlab.report.steps import (
+    collective_lines,
+    step_head,
+    step_text,
+    training_lines,
+    training_page,
+)
+
+STEP = StepLine(0, 1, "2026-11-29T21:54:00Z", 4.25, 10_000, 1, 1000, 2000, 3000, {"dp": 1500}, 500, 800,
+                1200, 3 << 20, 7)  # fmt: skip
+CALL = CollectiveSummary("all_reduce", "dp", 2, 4096, "float32", "backward", 2, 100.0, 0.041, 0.041,
+                         150.0, 50.0)  # fmt: skip
+
+
+def test_a_steps_parts_stand_under_their_names() -> None:
+    head, units = step_head(["dp", "tp"], pipeline=True)
+    line = step_text(STEP, ["dp", "tp"], pipeline=True)
+    ends = [head.index(name) + len(name) for name in head.split()]
+    assert [line[:end].split()[-1] for end in ends[:-1]] == [
+        "0", "4.2500", "10.0", "1.00", "2.00", "3.00", "1.50", "0", "0.500", "0.800", "1.20",
+    ]  # fmt: skip
+    assert line.endswith("3 MiB")
+    assert units.count("(ms)") == 9
+    assert "–" in step_text(replace(STEP, loss=None), [], pipeline=False)
+
+
+def test_a_summary_leaves_out_the_step_that_warms_up() -> None:
+    steps = [replace(STEP, step_us=90_000), replace(STEP, step=1, loss=4.0), replace(STEP, step=2)]
+    first, *_ = training_lines(steps, [])
+    assert first.startswith("3 steps, loss 4.2500 to 4.2500, median 10.0 ms: data 10.0 %")
+    assert "exposed dp 15.0 %" in first
+    assert training_lines([], [CALL]) == []
+    predicted = [replace(step, predicted_us=8_000.0) for step in steps]
+    assert "predicted 8.00 ms a step: measured 1.25 of it" in training_lines(predicted, [])
+
+
+def test_a_rate_that_is_a_bound_says_so_and_handshakes_are_left_out() -> None:
+    hidden = replace(CALL, exposed_us=10.0, hidden_us=190.0, predicted_us=60.0)
+    shake = replace(CALL, op="recv", phase="handshake")
+    lines = collective_lines([CALL, hidden, shake])
+    assert len(lines) == 4
+    assert "≥" not in lines[2]
+    assert lines[2].endswith("–")
+    assert "≥0.0410" in lines[3]
+    assert lines[3].endswith("60.0")
+
+
+def test_a_page_shows_the_first_and_last_of_many_steps() -> None:
+    few = training_page([STEP] * 100, [])
+    many = training_page([replace(STEP, step=i) for i in range(5000)], [])
+    assert len(many) == len(few) + 1
+    assert many[-1].split()[0] == "4999"
