@@ -138,13 +138,14 @@ def _options(config: dict[str, Any]) -> Options | None:
     figures = [json_values.whole(config.get(key)) for key in _OPTIONS]
     if any(figure is None for figure in figures):
         return None
-    threads, gpus, begin, end, warmup, iterations = (figure or 0 for figure in figures)
-    return Options(
-        threads, gpus, begin, end, warmup, iterations, json_values.whole(config.get("graph"))
+    threads, gpus, begin, end = (figure or 0 for figure in figures)
+    warmup, iterations, graph = (
+        json_values.whole(config.get(key)) for key in ("warmup_iters", "iterations", "graph")
     )
+    return Options(threads, gpus, begin, end, warmup, iterations, graph)
 
 
-_OPTIONS = ("nthreads", "ngpus", "minimum_bytes", "maximum_bytes", "warmup_iters", "iterations")
+_OPTIONS = ("nthreads", "ngpus", "minimum_bytes", "maximum_bytes")
 
 
 def _rank(device: dict[str, Any]) -> TestRank | None:

@@ -18,8 +18,8 @@ _MSCCLPP = re.compile(
 )
 _OPTIONS = re.compile(
     r"nThreads?:? (?P<threads>\d{1,6}) nGpus:? (?P<gpus>\d{1,6})(?: nRanks:? \d{1,9})? minBytes:? "
-    r"(?P<begin>\d{1,19}) maxBytes:? (?P<end>\d{1,19}) .*?warm ?up ?[iI]ters:? (?P<warmup>\d{1,9}) "
-    r"iters:? (?P<iterations>\d{1,9})(?: agg iters:? \d+)?(?: validation:? (?P<validation>\d))?"
+    r"(?P<begin>\d{1,19}) maxBytes:? (?P<end>\d{1,19}) .*?warm ?up ?[iI]ters:? (?P<warmup>\d{1,9}|auto) "
+    r"iters:? (?P<iterations>\d{1,9}|auto)(?: agg iters:? \d+)?(?: validation:? (?P<validation>\d))?"
     r"(?: graph:? (?P<graph>\d{1,6}))?"
 )
 _RANK = re.compile(
@@ -47,14 +47,16 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The line a process prints first."""
+    """The line a process prints first. ``warmup`` and ``iterations`` None: as many as each point took, which
+    clusterlab's own tables call auto.
+    """
 
     threads: int
     gpus_per_thread: int
     begin_bytes: int
     end_bytes: int
-    warmup: int
-    iterations: int
+    warmup: int | None
+    iterations: int | None
     graph: int | None
 
 
@@ -122,14 +124,18 @@ def _program(line: str) -> Program | None:
     return Program(found.group(1), said="Collective test " in line)
 
 
+def _count(text: str) -> int | None:
+    return None if text == "auto" else int(text)
+
+
 def _options(found: re.Match[str]) -> Options:
     return Options(
         int(found["threads"]),
         int(found["gpus"]),
         int(found["begin"]),
         int(found["end"]),
-        int(found["warmup"]),
-        int(found["iterations"]),
+        _count(found["warmup"]),
+        _count(found["iterations"]),
         int(found["graph"]) if found["graph"] else None,
     )
 

@@ -31,8 +31,8 @@ _UNCHECKED = "  N/A"
 class TableOptions:
     """What nccl-tests prints above its table. ``step`` is a factor or, with ``step_is_bytes``, bytes.
 
-    ``warmup`` and ``iterations`` None: as many as it takes. ``graph``: how many calls a CUDA graph holds, 0
-    without one. ``aggregated`` calls are one group.
+    ``warmup`` and ``iterations`` None: as many as it takes at each point. ``graph``: how many calls a CUDA
+    graph holds, 0 without one. ``aggregated`` calls are one group.
     """
 
     min_bytes: int
@@ -53,8 +53,6 @@ def options_of(options: TableOptions, row: Row) -> TableOptions:
     graph = (row.calls_per_graph or 1) if row.timing == "graph" else 0
     return replace(
         options,
-        warmup=row.warmup if options.warmup is None else options.warmup,
-        iterations=row.iterations if options.iterations is None else options.iterations,
         graph=graph,
         aggregated=row.aggregated,
         blocking=row.blocking,
@@ -93,7 +91,7 @@ def preamble(
         f"# {plain(versions)}",
         f"# Collective test starting: {OPERATIONS[collective].nccl_tests}_perf",
         f"# nThread 1 nGpus 1 minBytes {options.min_bytes} maxBytes {options.max_bytes} step: {step} "
-        f"warmup iters: {options.warmup or 0} iters: {options.iterations or 0} "
+        f"warmup iters: {_count(options.warmup)} iters: {_count(options.iterations)} "
         f"agg iters: {options.aggregated} "
         f"validation: {int(options.check)} graph: {options.graph} unalign: 0",
     ]
@@ -109,6 +107,10 @@ def preamble(
             f"{r.local_rank:2d} [{plain(r.gpu or 'cpu')}] {plain(r.gpu_name or 'CPU')}"
         )
     return lines
+
+
+def _count(value: int | None) -> str:
+    return "auto" if value is None else str(value)
 
 
 _PLACES = "           out-of-place                       in-place          "

@@ -2,9 +2,10 @@
 
 Keys, order and types are those of nccl-tests 2.19 (src/util.cu, version 3 of its file), with its ways: true
 and false are texts, ``root`` is a padded text, NaN is the text ``nan``. ``made_by`` is ours. Times of day are
-UTC. What is not known is null. Of an interrupted run the closing keys (``out_of_bounds``,
-``average_bus_bandwidth``, ``end_time``) are left out, as nccl-tests leaves them out when it dies; the object
-itself is whole.
+UTC. What is not known is null, and so are ``iterations`` and ``warmup_iters`` where points took as many as
+they needed: each result has its ``actual_iterations``, the lesser of its halves'. Of an interrupted run the
+closing keys (``out_of_bounds``, ``average_bus_bandwidth``, ``end_time``) are left out, as nccl-tests leaves
+them out when it dies; the object itself is whole.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def _config(rows: Sequence[Row], about: About) -> dict[str, Any]:
         "minimum_bytes": sizes[0],
         "maximum_bytes": sizes[-1],
         **_step(sizes),
-        "warmup_iters": first.warmup,
-        "iterations": max(row.iterations for row in rows),
+        "warmup_iters": _one([row.warmup for row in rows]),
+        "iterations": _one([row.iterations for row in rows]),
         "aggregated_iterations": first.aggregated,
         "validation": int(all(row.wrong is not None for row in rows)),
         "graph": (first.calls_per_graph or 1) if first.timing == "graph" else 0,
@@ -102,6 +103,11 @@ def _config(rows: Sequence[Row], about: About) -> dict[str, Any]:
         "parallel_init": "false",
         "devices": _devices(about),
     }
+
+
+def _one(values: Sequence[int]) -> int | None:
+    """The value that all have; None where they differ."""
+    return values[0] if len(set(values)) == 1 else None
 
 
 def _step(sizes: Sequence[int]) -> dict[str, Any]:
@@ -151,7 +157,7 @@ def _result(halves: Mapping[bool, Row], times: Mapping[Point, RankTimes]) -> dic
         data[key] = None if half is None else _half(half)
         if half is not None:
             data[f"{key}_per_iter"] = _per_iteration(half, times.get(half.point, ()))
-    data["actual_iterations"] = row.iterations
+    data["actual_iterations"] = min(half.iterations for half in halves.values())
     data["experiment_name"] = "" if row.timing == "eager" else row.timing
     return data
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Row
 from clusterlab.formats.nccl_tests import parse_nccl_tests
+from clusterlab.formats.nccl_tests_lines import Options, read_line
 from clusterlab.report.nccl_table import (
     TableOptions,
     format_number,
@@ -319,5 +320,17 @@ def test_options_above_a_table_are_those_of_its_rows() -> None:
     assert "agg iters: 4 " in lines[2] and "graph: 20 " in lines[2]
     assert any("Blocking Enabled" in line for line in lines)
     assert options_of(OPTIONS, renamed(row, timing="eager")).graph == 0
-    counted = options_of(replace(OPTIONS, warmup=None, iterations=None), row)
-    assert (counted.warmup, counted.iterations) == (row.warmup, row.iterations)
+
+
+@pytest.mark.parametrize(("warmup", "iterations"), [(5, 20), (None, 20), (5, None), (None, None)])
+def test_counts_that_each_point_chose_are_auto_above_the_table_and_read_back(
+    warmup: int | None, iterations: int | None
+) -> None:
+    """A point's own count is none of the table's."""
+    row = fake_rows(points(["all_reduce"]))[0]
+    options = options_of(replace(OPTIONS, warmup=warmup, iterations=iterations), row)
+    line = preamble("all_reduce", options, local_placement(2, "h"), versions="v")[2]
+    assert f"warmup iters: {warmup or 'auto'} iters: {iterations or 'auto'} " in line
+    found = read_line(line)
+    assert isinstance(found, Options)
+    assert (found.warmup, found.iterations, found.end_bytes) == (warmup, iterations, 1 << 26)

@@ -106,6 +106,24 @@ def test_keys_order_and_types_are_those_of_nccl_tests() -> None:
     assert data["average_bus_bandwidth"]["okay"] == "unchecked"
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_counts_that_each_point_chose_stand_with_the_results(same: bool) -> None:
+    rows = fake_rows(points(["all_reduce"], sizes=[1024, 4096]))
+    if not same:
+        rows = [renamed(r, iterations=100 + i, warmup=3 + i) for i, r in enumerate(rows)]
+    data = loaded(rows)
+    config = data["config"]
+    assert config["iterations"] == (rows[0].iterations if same else None)
+    assert config["warmup_iters"] == (rows[0].warmup if same else None)
+    for result in data["results"]:
+        halves = [r.iterations for r in rows if r.size_bytes == result["size"]]
+        assert result["actual_iterations"] == min(halves)
+    found = parse_nccl_tests_json(json.dumps(data), file="f")
+    assert found.options is not None
+    assert found.options.iterations == config["iterations"]
+    assert found.options.end_bytes == 4096
+
+
 def test_wrong_elements_are_counted_and_not_okay() -> None:
     rows = fake_rows(points(["all_reduce"]), wrong=3)
     data = loaded(rows)
