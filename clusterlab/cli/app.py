@@ -101,19 +101,30 @@ def run(words: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: its help is the message
             error.show()  # type: ignore[attr-defined]
             return ExitCode.USAGE
-        raise _usage_error(error) from None
+        raise _usage_error(error, words) from None
     except typer.Abort:
         return 128 + signal.SIGINT
     return result if isinstance(result, int) else ExitCode.OK
 
 
-def _usage_error(error: Exception) -> UsageError:
+def _usage_error(error: Exception, words: Sequence[str]) -> UsageError:
     """typer's in one line as ours are: which command, what is wrong, where its options stand."""
     text = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    path = _PROGRAM if context is None else context.command_path
+    path = _named(words) if context is None else context.command_path
     return UsageError(
         text[:1].lower() + text[1:],
         where=path.removeprefix(_PROGRAM).strip() or None,
         fix=f"see `{path} -h`",
     )
+
+
+def _named(words: Sequence[str]) -> str:
+    """The command that ``words`` begin with: click's parser drops it where an option lacks its value."""
+    path, command = _PROGRAM, typer.main.get_command(app)
+    for word in words:
+        below = getattr(command, "commands", {}).get(word)
+        if below is None:
+            break
+        path, command = f"{path} {word}", below
+    return path

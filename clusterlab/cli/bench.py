@@ -43,7 +43,7 @@ def request(
         typer.Option(
             "-b",
             "--minbytes",
-            help="Smallest size: 8, 4K, 1.5M, 1G (default: 8 on NCCL, 1K on gloo).",
+            help="Smallest size: 8, 4K, 1.5M, 1G (default: 8 on NCCL, 1K on gloo; of pairs 64M and 64K).",
         ),
     ] = None,
     end: Annotated[
@@ -51,11 +51,17 @@ def request(
         typer.Option(
             "-e",
             "--maxbytes",
-            help="Largest size (default: with -b alone that size; else 8G on NCCL, 16M on gloo).",
+            help="Largest size (default: with -b alone that size; else 8G on NCCL, 16M on gloo; of pairs "
+            "256M and 4M).",
         ),
     ] = None,
     factor: Annotated[
-        float | None, typer.Option("-f", "--stepfactor", help="Multiply sizes by this (default 2).")
+        float | None,
+        typer.Option(
+            "-f",
+            "--stepfactor",
+            help="Multiply sizes by this (default 2; of pairs 4 on NCCL, 8 on gloo).",
+        ),
     ] = None,
     step: Annotated[
         str | None, typer.Option("-i", "--stepbytes", help="Or add this to each size.")
@@ -111,9 +117,7 @@ def request(
         typer.Option(
             "-z",
             "--blocking",
-            min=0,
-            max=1,
-            help="Let the host wait after each call (1); ranks do not wait for each other.",
+            help="Let the host wait after each call (1 or 2); ranks do not wait for each other.",
         ),
     ] = 0,
     check: Annotated[
@@ -253,7 +257,7 @@ def request(
         timing=timing,
         graph_launches=graph_launches,
         aggregated=aggregated,
-        blocking=bool(blocking),
+        blocking=blocking,
         median_within=within,
         budget_s=budget_s,
         pattern=pattern,

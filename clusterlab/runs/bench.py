@@ -17,6 +17,11 @@ from clusterlab.runs.request import BenchRequest
 from clusterlab.runs.sweep import SweepStart, run_sweep
 from clusterlab.runs.typed_groups import pattern_typed, uneven_typed
 
+_WITH_BARRIERS = (
+    ": nccl-tests then has a barrier after each call and leaves it out of the time; here ranks never wait "
+    "for each other between timed calls"
+)
+
 
 def run_bench(request: BenchRequest) -> int:
     """Run the sweep that was typed; the exit code."""
@@ -61,7 +66,7 @@ def resolve(request: BenchRequest) -> SweepConfig:
         timings=timings(request.timing, request.graph_launches, backend),
         graph_launches=request.graph_launches or None,
         aggregated=request.aggregated,
-        blocking=request.blocking,
+        blocking=request.blocking > 0,
         median_within=request.median_within,
         budget_s=request.budget_s,
         keep_going=request.keep_going,
@@ -84,6 +89,12 @@ def _refuse(request: BenchRequest, backend: str) -> None:
             f"{request.aggregated}: the calls of a ping-pong wait for each other, those of a group do not",
             where="-m", expected="1 with pairs",
         )  # fmt: skip
+    if not 0 <= request.blocking <= 2:
+        raise UsageError(
+            f"{request.blocking}" + (_WITH_BARRIERS if request.blocking == 3 else ""),
+            where="-z",
+            expected="0, 1 or 2",
+        )
     if not 0 < request.median_within < 1:
         raise UsageError(
             f"{request.median_within:g}", where="--within", expected="a share from 0 to 1"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.spoiling import refuse_corrupt, refuse_corrupt_rank
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
@@ -18,8 +19,9 @@ from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.nccl_tests_files import check_target
+from clusterlab.runs.plan import make_plan
 from clusterlab.runs.rank import run_rank
-from clusterlab.runs.resolved import job_of
+from clusterlab.runs.resolved import job_of, unsupported_by
 from clusterlab.runs.sweep import SweepStart
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def run_launched_sweep(start: SweepStart, arrival: Arrival) -> int:
         for note in arrival.notes:
             print(f"clusterlab: {note}", file=sys.stderr, flush=True)
     try:
+        _refuse_corrupt(start, identity.world_size)
         store = arrival.open_store(JOIN_TIMEOUT_S)
         job = job_of(start, _run_path(identity, store, start.open_run))
         code = _measure(identity, store, job, start.tests_json)
@@ -47,6 +50,16 @@ def run_launched_sweep(start: SweepStart, arrival: Arrival) -> int:
         raise
     arrival.leave()
     return code
+
+
+def _refuse_corrupt(start: SweepStart, world_size: int) -> None:
+    """As far as it can be told before the ranks have met: not who is in which group."""
+    config = start.config
+    if config.of_groups:
+        refuse_corrupt_rank(start.corrupt, world_size)
+    elif start.corrupt is not None:
+        plan = make_plan(config, world_size, unsupported_by(config.backend, world_size))
+        refuse_corrupt(start.corrupt, plan.points, world_size)
 
 
 def _run_path(identity: RankIdentity, store: Store, run: Callable[[], RunDir]) -> Path:

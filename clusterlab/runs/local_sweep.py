@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import ExitCode
 from clusterlab.core.placement import local_placement
 from clusterlab.launch.identity import RankIdentity
@@ -24,7 +25,8 @@ def run_local_sweep(start: SweepStart) -> int:
     config = start.config
     world_size = local_world_size(start.ranks, config.backend)
     # Bad requests are refused here, before a directory is made and ranks start.
-    make_plan(config, world_size, unsupported_by(config.backend, world_size))
+    plan = make_plan(config, world_size, unsupported_by(config.backend, world_size))
+    refuse_corrupt(start.corrupt, plan.points, world_size)
     if config.fabric not in (None, THIS_HOST):
         place_like(open_fabric(str(config.fabric)), local_placement(world_size, "here"))
     if start.tests_json is not None:

@@ -37,7 +37,7 @@ class BenchRequest:
     timing: str | None = None
     graph_launches: int = 0
     aggregated: int = 1
-    blocking: bool = False
+    blocking: int = 0
     median_within: float = 0.02
     budget_s: float = 1.0
     keep_going: bool = False

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.soak import measure_soak
+from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Measurement, Point, make_row
@@ -132,18 +133,22 @@ def resolve_soak(
 def run_soak(config: SoakConfig, *, ranks: int | None, name: str | None, as_json: bool) -> int:
     """Soak; the exit code: 0 steady, 1 changed or wrong data, 3 too short or too noisy to say."""
     check_typed(ranks, config.backend)
-    names = config.typed.collectives
     return run_on_ranks(
         Work(
             backend=config.backend,
             ranks=ranks,
-            check=lambda size: refuse_unsupported(config.typed, names, config.backend, size),
+            check=lambda size: _refuse(config, size),
             open_run=lambda: given_or_new_run(name or "soak"),
             rank_main=lambda identity, store, path: _rank(identity, store, path, config),
             tell_end=lambda path, code, message: _tell_end(path, code, message, config, as_json),
             grace_s=_GRACE_S,
         )
     )
+
+
+def _refuse(config: SoakConfig, world_size: int) -> None:
+    refuse_unsupported(config.typed, config.typed.collectives, config.backend, world_size)
+    refuse_corrupt(config.corrupt, config.points(world_size), world_size)
 
 
 def _tell_end(path: Path, code: int, message: str | None, config: SoakConfig, as_json: bool) -> int:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.launch.site import Site, load_site, site_from_data
@@ -134,7 +135,7 @@ def _checked_name(request: BenchRequest, site: Site, options: SubmitOptions) -> 
     backend = "gloo" if request.backend == "auto" else request.backend
     config = resolve(replace(request, backend=backend))
     nodes, ranks, _ = _shape(site, options)
-    make_plan(
+    plan = make_plan(
         config,
         nodes * ranks,
         lambda _name, _dtype, _op: None,
@@ -145,7 +146,7 @@ def _checked_name(request: BenchRequest, site: Site, options: SubmitOptions) -> 
             )
         ),
     )
-    parse_corrupt(request.corrupt)
+    refuse_corrupt(parse_corrupt(request.corrupt), plan.points, nodes * ranks)
     if request.fabric is not None:
         open_fabric(request.fabric)
     if not _TIME_LIMIT.fullmatch(options.time_limit):

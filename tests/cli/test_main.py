@@ -131,6 +131,10 @@ def test_a_line_about_words_names_the_command_and_what_is_wrong(
     assert re.fullmatch(
         r"clusterlab: topo show: missing argument '.*'; see `clusterlab topo show -h`\n", said
     )
+    for words in (["bench", "all_reduce", "-I"], ["topo", "show", "--hosts"], ["lab", "up", "-n"]):
+        assert main(words) == 2  # an option without its value, or none of the command's
+        named = " ".join(w for w in words[:2] if w != "all_reduce")
+        assert f"see `clusterlab {named} -h`" in capsys.readouterr().err
     assert main(["bnech\nbench"]) == 2
     assert capsys.readouterr().err.startswith("clusterlab: no such command 'bnech")
 

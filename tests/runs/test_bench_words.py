@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.bench import timings
-from clusterlab.runs.plan import count_or_auto
+from clusterlab.runs.bench import resolve, run_bench, timings
+from clusterlab.runs.plan import count_or_auto, make_plan
+from clusterlab.runs.request import BenchRequest
 
 
 @pytest.mark.parametrize(
@@ -48,3 +53,70 @@ def test_a_count_or_auto() -> None:
     assert (count_or_auto("20", "-n"), count_or_auto(" Auto", "-n")) == (20, None)
     with pytest.raises(UsageError, match="-n: 'many'; expected a whole number, or auto"):
         count_or_auto("many", "-n")
+
+
+def typed(**changes: Any) -> BenchRequest:
+    """``bench all_reduce -g 2 -b 8K`` over gloo with ``changes``."""
+    defaults: dict[str, Any] = {
+        "collective_text": "all_reduce", "begin": "8K", "end": None, "factor": None, "step": None,
+        "iterations": "1", "warmup": "0", "check": True, "op_text": "sum", "dtype_text": "float",
+        "root": 0, "ranks": 2, "place": "both", "backend": "gloo", "fabric": None,
+        "deadline_s": 60.0, "name": None, "as_json": False, "strict_table": False, "corrupt": None,
+    }  # fmt: skip
+    return BenchRequest(**{**defaults, **changes})
+
+
+@pytest.mark.parametrize("blocking", [0, 1, 2])
+def test_the_host_waits_in_both_ways_that_are_timed_alike(blocking: int) -> None:
+    assert resolve(typed(blocking=blocking)).blocking is (blocking > 0)
+
+
+@pytest.mark.parametrize(("blocking", "why"), [(3, "barrier after each call"), (4, ""), (-1, "")])
+def test_other_ways_of_blocking_are_refused_with_a_reason(blocking: int, why: str) -> None:
+    with pytest.raises(UsageError, match=f"-z: {blocking}.*{why}.*expected 0, 1 or 2"):
+        resolve(typed(blocking=blocking))
+
+
+@pytest.mark.parametrize(
+    ("changes", "corrupt", "message"),
+    [
+        ({}, "7:1", "rank 7 of 2 ranks; expected RANK 0 to 1"),
+        ({}, "2:0", "rank 2 of 2"),
+        ({}, "1:100000", "element 100000.*INDEX 0 to 2047"),
+        ({}, "1:2048", "INDEX 0 to 2047"),
+        ({"end": "16K"}, "1:4096", "INDEX 0 to 4095"),
+        ({"collective_text": "reduce_scatter"}, "0:1024", "INDEX 0 to 1023"),
+        ({"collective_text": "broadcast", "ranks": 3}, "3:0", "rank 3 of 3"),
+        ({"collective_text": "reduce"}, "1:0", "a rank that receives"),
+        ({"collective_text": "pairs"}, "1:2048", "INDEX 0 to 2047"),
+        ({"collective_text": "all_to_all", "place": "in"}, "0:0", "that is checked"),
+    ],
+)
+def test_an_element_that_nobody_checks_is_refused_before_ranks_start(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    corrupt: str,
+    message: str,
+) -> None:
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
+    with pytest.raises(UsageError, match=f"--corrupt: .*{message}"):
+        run_bench(typed(corrupt=corrupt, **changes))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("collective", "corrupt"),
+    [
+        ("all_reduce", (1, 2047)), ("all_gather", (0, 2047)), ("reduce", (0, 0)),
+        ("reduce_scatter", (1, 1023)), ("all_to_all", (1, 2047)), ("scatter", (1, 1023)),
+        ("broadcast", (1, 2047)),
+    ],
+)  # fmt: skip
+def test_the_last_element_that_is_checked_may_be_spoilt(
+    collective: str, corrupt: tuple[int, int]
+) -> None:
+    plan = make_plan(resolve(typed(collective_text=collective)), 2, lambda *_: None)
+    refuse_corrupt(corrupt, plan.points, 2)
+    with pytest.raises(UsageError):
+        refuse_corrupt((corrupt[0], corrupt[1] + 2048), plan.points, 2)
