@@ -190,7 +190,7 @@ class _Training:
         if done:
             names = trainer.parameters
             values = load(self._checkpoints, done, names, self._setup, host_group)
-            trainer = build(self._setup, rank, axes, ledger, device, values)
+            trainer = build(self._setup, rank, axes, ledger, device, values=values)
         clock = CommonClock(control, host_clock_id())
         return _Built(control, host_group, clock, ledger, trainer, done)
 

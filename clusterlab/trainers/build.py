@@ -23,6 +23,7 @@ def build(
     axes: Mapping[str, Axis],
     ledger: Ledger,
     device: torch.device,
+    *,
     values: Mapping[str, torch.Tensor] | None = None,
 ) -> Trainer:
     """The trainer of ``rank``; ``axes`` from ``open_axes``. All ranks build alike.
