@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from clusterlab.core.stepping import CollectiveSummary, StepLine
@@ -22,7 +23,7 @@ CALL = CollectiveSummary("all_reduce", "dp", 2, 4096, "float32", "backward", 2, 
 def test_a_steps_parts_stand_under_their_names() -> None:
     head, units = step_head(["dp", "tp"], pipeline=True)
     line = step_text(STEP, ["dp", "tp"], pipeline=True)
-    ends = [head.index(name) + len(name) for name in head.split()]
+    ends = [name.end() for name in re.finditer(r"\S+", head)]
     assert [line[:end].split()[-1] for end in ends[:-1]] == [
         "0", "4.2500", "10.0", "1.00", "2.00", "3.00", "1.50", "0", "0.500", "0.800", "1.20",
     ]  # fmt: skip
