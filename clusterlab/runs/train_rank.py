@@ -201,7 +201,7 @@ class _Training:
     def _save(self, built: _Built, steps: int) -> None:
         from clusterlab.trainers.checkpoint import save
 
-        parameters = built.trainer.held().parameters
+        parameters = {n: value.cpu() for n, value in built.trainer.held().parameters.items()}
         save(self._checkpoints, steps, parameters, self._setup, built.host_group)
 
     def _step(self, built: _Built, number: int, asked: Asked, keeper: StepKeeper | None) -> Told:
