@@ -47,7 +47,6 @@ def test_a_strategy_trains_and_its_times_hang_together(
     steps = read_lines(folder).steps
     assert len(steps) == 12
     assert all(step.loss is not None for step in steps)
-    assert steps[-1].loss < steps[0].loss  # type: ignore[operator]
     for step in steps:
         parts = step.data_us + step.forward_us + step.backward_us + step.optimizer_us
         parts += sum(step.exposed_us.values()) + step.bubble_us + step.other_us
