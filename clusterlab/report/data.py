@@ -26,7 +26,7 @@ from clusterlab.verdict.judge import Judged
 from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.overlap import PlannedOverlaps, judge_overlaps, planned_overlaps
 from clusterlab.verdict.pairs import PairTable, pair_tables
-from clusterlab.verdict.soak import Soaked, judge_soak, soaked, tolerance_of
+from clusterlab.verdict.soak import Soaked, judge_soak, soak_word, soaked, tolerance_of
 from clusterlab.verdict.steady import quiet
 
 
@@ -65,6 +65,12 @@ class ReportData:
         if planned := self.planned_overlaps:
             return judge_overlaps(self.overlaps, planned)
         return judge_soak(self.soaked) if self.soaked else self.comparison.judged
+
+    @property
+    def verdict_word(self) -> str:
+        """The verdict in a word, for people."""
+        verdict = self.judged.verdict
+        return soak_word(verdict) if self.soaked else verdict.value
 
     @property
     def planned_overlaps(self) -> PlannedOverlaps | None:

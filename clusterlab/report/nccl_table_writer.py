@@ -15,7 +15,6 @@ from clusterlab.report.nccl_table import (
     table_of,
 )
 from clusterlab.report.text import plain
-from clusterlab.verdict.steady import quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +140,8 @@ class TableWriter:
         average = sum(self._busbw) / max(1, len(self._busbw))
         # nccl-tests says OK also when nothing was checked; the line before says what that is worth.
         unchecked = [f"# Data not checked     : {self._unchecked} measurements"]
-        found = quiet(self._rows)
-        head = "Few iterations" if found.few else "Noisy machine"
-        noisy = [] if self._strict else [f"# {head:<20} : {reason}" for reason in found.reasons]
         return [
             *(unchecked if self._unchecked else []),
-            *noisy,
             f"# Out of bounds values : {self._wrong} {'FAILED' if self._wrong else 'OK'}",
             f"# Avg bus bandwidth    : {average:g} ",
             "#",

@@ -129,7 +129,7 @@ def page_view(data: ReportData) -> PageView:
     return PageView(
         title=plain(info.name),
         run_id=plain(info.run_id),
-        mark=_mark(data.judged.verdict, data.judged.reason),
+        mark=_run_mark(data),
         counts=_counts(data),
         notes=tuple(plain(note) for note in data.notes),
         findings=tuple(_finding(f) for f in data.findings),
@@ -151,6 +151,11 @@ def page_view(data: ReportData) -> PageView:
         attempts=tuple(_attempt(a) for a in info.attempts),
         path=plain(str(data.run.path)),
     )
+
+
+def _run_mark(data: ReportData) -> Mark:
+    mark = _mark(data.judged.verdict, data.judged.reason)
+    return replace(mark, word=data.verdict_word) if data.soaked else mark
 
 
 def _mark(verdict: Verdict, reason: str = "") -> Mark:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clusterlab.report.numbers import percent, three_digits
 from clusterlab.verdict.drift import LEAST_PASSES
-from clusterlab.verdict.soak import Soaked
+from clusterlab.verdict.soak import Soaked, soak_word
 
 _LEAST_HOURS = 0.25
 
@@ -22,7 +22,7 @@ def _lines(point: Soaked) -> list[str]:
     lines = [
         f"Soak of {point.name}: {drift.passes} pass{'' if drift.passes == 1 else 'es'} in "
         f"{_hours(drift.hours)}, median {three_digits(drift.median_us)} us, cv {percent(drift.cv)}",
-        f"  {drift.verdict.value}: {drift.reason}",
+        f"  {soak_word(drift.verdict)}: {drift.reason}",
     ]
     # Of minutes, a drift per hour is a guess: the reason has it over the run.
     if drift.hours >= _LEAST_HOURS and math.isfinite(drift.per_hour_low):

@@ -107,7 +107,7 @@ def _print_head(console: Console, data: ReportData) -> None:
     from rich.text import Text
 
     judged = data.judged
-    verdict = Text.assemble((judged.verdict.value, _STYLES[judged.verdict]), f": {judged.reason}")
+    verdict = Text.assemble((data.verdict_word, _STYLES[judged.verdict]), f": {judged.reason}")
     _print_line(console, plain(data.run.info.run_id))
     _print_line(console, verdict)
     for note in data.notes:

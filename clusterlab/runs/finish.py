@@ -21,6 +21,9 @@ from clusterlab.runs.slow_links import slow_link_findings
 from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
 from clusterlab.verdict.training import training_findings
 
+MOST_WRONG = 10
+"""Points with wrong data that are told one by one."""
+
 
 def end_run(
     path: Path,
@@ -136,10 +139,10 @@ def tell(run: RunDir) -> None:
         return
     judged = data.judged
     print(
-        f"clusterlab: {data.measured} measured; verdict {judged.verdict}: {judged.reason}",
+        f"clusterlab: {data.measured} measured; verdict {data.verdict_word}: {judged.reason}",
         file=sys.stderr,
     )
-    wrong = wrong_data_lines(run.records().rows)
+    wrong = _first_few(wrong_data_lines(run.records().rows))
     for note in (*noise_notes(data.rows, of_soak=bool(data.soaked)), *wrong):
         print(f"clusterlab: {note}", file=sys.stderr)
     if (
@@ -164,9 +167,17 @@ def wrong_data_lines(rows: tuple[Row, ...]) -> list[str]:
     ]
 
 
+def _first_few(lines: list[str]) -> list[str]:
+    """With --keep-going every row may have one: after MOST_WRONG the rest is counted."""
+    left = len(lines) - MOST_WRONG
+    if left <= 0:
+        return lines
+    return [*lines[:MOST_WRONG], f"wrong data: {left} more points; records.jsonl has them all"]
+
+
 def wrong_data_findings(rows: tuple[Row, ...]) -> tuple[Finding, ...]:
     """The finding that a run with wrong elements gets."""
-    evidence = wrong_data_lines(rows)
+    evidence = _first_few(wrong_data_lines(rows))
     if not evidence:
         return ()
     ranks = sorted({row.wrong_rank for row in rows if row.wrong and row.wrong_rank is not None})

@@ -14,7 +14,7 @@ from typing import Any
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
-from clusterlab.verdict.judge import Judged, judge_row, miss_share, too_many_outside
+from clusterlab.verdict.judge import NO_PREDICTION, Judged, judge_row, miss_share, too_many_outside
 
 SIGNIFICANCE = 0.01
 """Chance, for a whole run whose predictions are right, of calling it slow or fast all the same."""
@@ -205,6 +205,11 @@ def _judge_run(rows: Sequence[Row], summaries: Sequence[CollectiveSummary], miss
     if missing:
         return Judged(Verdict.NO_VERDICT, f"{missing} planned points were not measured")
     unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]
+    if unjudged and all(row.predicted_time_us is None for row in rows):
+        # Said once, not for each collective.
+        return Judged(
+            Verdict.NO_VERDICT, f"{_of(len(rows), len(rows))} cannot be judged: {NO_PREDICTION}"
+        )
     if unjudged:
         return Judged(Verdict.NO_VERDICT, _named(unjudged))
     return Judged(Verdict.PASS, _pass_reason(rows))

@@ -31,6 +31,9 @@ TREND_BLOCKS = 300
 SLOW_MADS = 5.0
 """A pass is slow from so many scales (1.4826 median absolute deviations) above the median on."""
 
+MOST_MORE_HOURS = 24.0
+"""More than so much longer is no advice."""
+
 WINDOW = 20
 """Passes that are looked at together for the worst window."""
 
@@ -90,7 +93,9 @@ def analyse(
     trend_found = trend.rejects and abs(trend.total) >= tolerance
     step = step if step is not None and abs(step.size) >= tolerance else None
     swing = swing if swing is not None and swing.size >= tolerance else None
-    verdict, reason = _verdict(len(y), trend, trend_found, (step, swing), tolerance)
+    verdict, reason = _verdict(
+        len(y), hours, trend, trend_found, (step, swing), tolerance=tolerance
+    )
     return Drift(
         passes=len(y),
         hours=hours,
@@ -129,7 +134,7 @@ def _found(
 
 
 def _verdict(
-    passes: int, trend: Trend, trend_found: bool, jumps: _Jumps, tolerance: float
+    passes: int, hours: float, trend: Trend, trend_found: bool, jumps: _Jumps, *, tolerance: float
 ) -> tuple[Verdict, str]:
     if passes < LEAST_PASSES:
         return Verdict.NO_VERDICT, f"fewer than {LEAST_PASSES} passes cannot tell"
@@ -146,12 +151,14 @@ def _verdict(
         return (Verdict.SLOW if worse else Verdict.FAST_UNEXPECTED), "; ".join(said)
     half = (trend.high - trend.low) / 2
     if half > tolerance:
-        more = math.ceil(passes * ((half / tolerance) ** 2 - 1))
-        return (
-            Verdict.NO_VERDICT,
-            f"a drift of {tolerance:.1%} could not be told: it is known to ±{half:.1%}; about {more} more "
-            "passes would do",
-        )
+        known = f"a drift of {tolerance:.1%} could not be told: it is known to ±{half:.1%}"
+        # An interval narrows with the root of the passes.
+        more_hours = hours * ((half / tolerance) ** 2 - 1)
+        if more_hours > MOST_MORE_HOURS:
+            what = "it is too noisy here; a larger --tolerance or a quieter machine"
+        else:
+            what = f"about {_clock(3600 * more_hours)} more"
+        return Verdict.NO_VERDICT, f"{known}; {what} would do"
     return Verdict.PASS, f"steady: drift {_interval(trend)} over the run"
 
 

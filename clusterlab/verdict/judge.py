@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 
+NO_PREDICTION = "no prediction"
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -49,7 +51,7 @@ def miss_share(row: Row) -> float:
 def _unjudgeable(row: Row) -> str | None:
     if not 0 < row.time_us_loop < math.inf:
         return "no time was measured"
-    return "no prediction" if row.predicted_time_us is None else None
+    return NO_PREDICTION if row.predicted_time_us is None else None
 
 
 def too_many_outside(outside: int, miss_shares: Sequence[float], significance: float) -> bool:

@@ -74,6 +74,12 @@ def _follows(medians: Sequence[float], values: Sequence[float | None]) -> float 
     return rank_correlation([m for m, _ in known], [v for _, v in known])
 
 
+def soak_word(verdict: Verdict) -> str:
+    """For people: what passes say beside each other is no speed against a prediction."""
+    changed = verdict in (Verdict.SLOW, Verdict.FAST_UNEXPECTED)
+    return "changed" if changed else verdict.value
+
+
 def judge_soak(points: Sequence[Soaked]) -> Judged:
     """The gravest that any point's passes say."""
     if not points:

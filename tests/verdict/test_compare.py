@@ -109,6 +109,13 @@ def test_without_prediction_or_interval_there_is_no_verdict(
     assert reason in comparison.judged.reason
 
 
+def test_a_run_that_nothing_predicts_says_so_once() -> None:
+    rows = fake_rows(points(["all_reduce", "all_gather", "broadcast"]), predicted=False)
+    comparison = compare(rows)
+    assert comparison.judged.verdict == Verdict.NO_VERDICT
+    assert comparison.judged.reason == "48 of 48 points cannot be judged: no prediction"
+
+
 def test_one_point_that_cannot_be_judged_keeps_a_run_from_passing() -> None:
     rows = fake_rows(points(["all_reduce"]))
     rows[4] = renamed(rows[4], predicted_low_us=None, predicted_high_us=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -119,8 +120,17 @@ def test_too_few_or_too_noisy_passes_have_no_verdict() -> None:
     assert few.verdict == Verdict.NO_VERDICT
     noisy = analyse(np.arange(60) * 1.0, quiet(rng, 60, 0.2))
     assert noisy.verdict == Verdict.NO_VERDICT
-    assert "more passes" in noisy.reason
+    assert re.search(r"about [\d.]+ (s|min|h) more would do", noisy.reason)
     assert analyse([5.0], [100.0]).verdict == Verdict.NO_VERDICT
+
+
+@pytest.mark.parametrize(("pass_s", "says"), [(1.0, "more would do"), (3600.0, "too noisy here")])
+def test_more_time_is_said_in_hours_and_not_where_it_is_no_advice(pass_s: float, says: str) -> None:
+    """The same series: of seconds some more would do, of hours no one can wait."""
+    series = quiet(np.random.default_rng(2), 60, 0.2)
+    reason = analyse(np.arange(60) * pass_s, series).reason
+    assert says in reason
+    assert "passes" not in reason
 
 
 def test_a_small_certain_drift_does_not_matter() -> None:

@@ -7,7 +7,15 @@ import pytest
 
 from clusterlab.core.findings import Severity, Verdict
 from clusterlab.core.soaking import SoakPass
-from clusterlab.verdict.soak import TOLERANCE, judge_soak, soak_findings, soaked, tolerance_of
+from clusterlab.report.soak import soak_lines
+from clusterlab.verdict.soak import (
+    TOLERANCE,
+    judge_soak,
+    soak_findings,
+    soak_word,
+    soaked,
+    tolerance_of,
+)
 
 
 def passes(
@@ -72,6 +80,16 @@ def test_temperature_and_throttle_are_evidence() -> None:
     assert any("temperature" in line for line in finding.evidence)
     assert any("sw_thermal" in line for line in finding.evidence)
     assert soaked(passes(rising))[0].with_temperature is None
+
+
+@pytest.mark.parametrize("by", [-0.3, 0.3])
+def test_for_people_a_soak_changed_whichever_way(by: float) -> None:
+    """fast_unexpected is a word for speed beside a prediction."""
+    points = soaked(passes(noise(300, 0.01) * (1 + by * (np.arange(300) > 150))))
+    assert judge_soak(points).verdict == (Verdict.SLOW if by > 0 else Verdict.FAST_UNEXPECTED)
+    assert soak_lines(points)[2].startswith("  changed: ")
+    assert soak_word(judge_soak(points).verdict) == "changed"
+    assert soak_word(Verdict.INVALID) == "invalid"
 
 
 def test_faster_is_a_warning() -> None:
