@@ -35,7 +35,9 @@ def test_the_shipped_folders_travel_inside(installed: Path) -> None:
         assert there == here
     assert (installed / "clusterlab" / "lab" / "fakeaff.c").exists()
     assert list((installed / "clusterlab" / "report" / "templates").iterdir())
-    assert (installed / "clusterlab" / "trainers" / "corpus.txt").read_text().startswith("The night")
+    assert (
+        (installed / "clusterlab" / "trainers" / "corpus.txt").read_text().startswith("The night")
+    )
 
 
 @pytest.mark.ranks
