@@ -112,7 +112,7 @@ def load(run: RunDir) -> ReportData:
         findings=read_findings(run.path),
         notes=(
             *_notes(run, len(latest.rows), latest.superseded),
-            *noise_notes(latest.rows, of_soak=bool(lines.passes)),
+            *noise_notes(latest.rows, of_sweep=not lines.passes and of_overlaps is None),
             *records.warnings,
             *lines.warnings,
         ),
@@ -125,11 +125,12 @@ def load(run: RunDir) -> ReportData:
     )
 
 
-def noise_notes(rows: Sequence[Row], *, of_soak: bool = False) -> list[str]:
+def noise_notes(rows: Sequence[Row], *, of_sweep: bool = True) -> list[str]:
     """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule). None of wrong
-    data, which is worse, and none of a soak: its rows are of one pass, and its verdict knows noise.
+    data, which is worse, none of a soak: its rows are of one pass, and its verdict knows noise, and none of
+    overlaps, whose figures state their intervals.
     """
-    if of_soak or any(row.wrong for row in rows):
+    if not of_sweep or any(row.wrong for row in rows):
         return []
     found = quiet(rows)
     if found.noisy:

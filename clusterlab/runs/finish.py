@@ -143,7 +143,10 @@ def tell(run: RunDir) -> None:
         file=sys.stderr,
     )
     wrong = _first_few(wrong_data_lines(run.records().rows))
-    for note in (*noise_notes(data.rows, of_soak=bool(data.soaked)), *wrong):
+    for note in (
+        *noise_notes(data.rows, of_sweep=not data.soaked and not data.planned_overlaps),
+        *wrong,
+    ):
         print(f"clusterlab: {note}", file=sys.stderr)
     if (
         wrong

@@ -88,6 +88,7 @@ def test_overlap_keeps_rows_apart_and_is_resumed_where_it_was(bench: Bench) -> N
     assert "2 of 2 overlaps measured; verdict pass: no wrong element" in done.stderr
     assert "not judged" in done.stderr
     assert "[2/2]" in done.stderr
+    assert " points" not in done.stderr
     by_side = {(r.collective, r.beside): r for r in data.rows}
     compute, gather = data.overlaps
     assert by_side["all_reduce", None].time_us_loop == pytest.approx(compute.alone_us.value)
