@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -82,7 +83,10 @@ def leak_thread() -> object:
 
 
 def leak_memory() -> object:
-    return os.urandom(1 << 20)
+    """Pages of its own: the allocator may have as much left over from earlier tests."""
+    pages = mmap.mmap(-1, 1 << 20)
+    pages.write(os.urandom(1 << 20))
+    return pages
 
 
 @pytest.mark.parametrize(
