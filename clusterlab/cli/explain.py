@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli import train_options as options
+
 _EXAMPLE = """Examples:
 
   clusterlab explain tp --layers 4 --tp 2            what tensor parallelism sends, with real sizes
@@ -24,59 +26,40 @@ Exit codes: 0 explained, 2 sizes or ranks that do not fit, with the nearest that
 
 
 def explain(
-    strategy: Annotated[str, typer.Argument(help="dp, tp, sp, pp, ep or 3d (tp, pp and dp).")],
+    strategy: options.Strategy,
     ranks: Annotated[
         int | None,
         typer.Option("-g", "--ranks", help="Ranks (default: the mesh's; 4, or 8 for 3d)."),
     ] = None,
-    dp: Annotated[int | None, typer.Option("--dp", help="Data parallel ranks.")] = None,
-    tp: Annotated[int | None, typer.Option("--tp", help="Tensor parallel ranks.")] = None,
-    pp: Annotated[int | None, typer.Option("--pp", help="Pipeline stages' ranks.")] = None,
-    ep: Annotated[
-        int | None, typer.Option("--ep", help="Ranks that share the experts; part of the dp ones.")
-    ] = None,
-    sequence_parallel: Annotated[
-        str | None,
-        typer.Option("--sequence-parallel", help="tp (beside tensor parallelism) or ulysses."),
-    ] = None,
+    dp: options.Dp = None,
+    tp: options.Tp = None,
+    pp: options.Pp = None,
+    ep: options.Ep = None,
+    sequence_parallel: options.SequenceParallel = None,
     per_node: Annotated[
         int | None, typer.Option("--per-node", help="Expert parallel ranks of a node.")
     ] = None,
-    layers: Annotated[int | None, typer.Option("--layers")] = None,
-    hidden: Annotated[int | None, typer.Option("--hidden")] = None,
-    heads: Annotated[int | None, typer.Option("--heads")] = None,
-    ffn: Annotated[int | None, typer.Option("--ffn", help="Inner width of the MLP.")] = None,
-    vocab: Annotated[int | None, typer.Option("--vocab")] = None,
-    sequence: Annotated[int | None, typer.Option("--sequence", help="Positions.")] = None,
+    layers: options.Layers = None,
+    hidden: options.Hidden = None,
+    heads: options.Heads = None,
+    ffn: options.Ffn = None,
+    vocab: options.Vocab = None,
+    sequence: options.Sequence = None,
     experts: Annotated[int | None, typer.Option("--experts", help="Of every block.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Experts of a token.")] = None,
+    top_k: options.TopK = None,
     capacity: Annotated[
         float | None, typer.Option("--capacity", help="Times its share that an expert takes.")
     ] = None,
     workload: Annotated[
         str, typer.Option("--workload", help="Who chooses experts, as in `train`.")
     ] = "learned",
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Sequences of a step, over all ranks.")
-    ] = None,
-    micro_batches: Annotated[
-        int | None, typer.Option("--micro-batches", help="Parts of a rank's batch.")
-    ] = None,
-    data_parallel: Annotated[
-        str, typer.Option("--data-parallel", help="ddp, zero1, zero2 or fsdp.")
-    ] = "ddp",
-    bucket: Annotated[
-        str, typer.Option("--bucket", help="Bytes of gradients that are summed together.")
-    ] = "1M",
-    overlap: Annotated[
-        bool, typer.Option("--overlap/--no-overlap", help="Sum gradients beside the backward.")
-    ] = True,
-    schedule: Annotated[
-        str, typer.Option("--schedule", help="gpipe, 1f1b, interleaved or zero_bubble.")
-    ] = "1f1b",
-    chunks: Annotated[
-        int | None, typer.Option("--chunks", help="Stages of a rank in an interleaved pipeline.")
-    ] = None,
+    batch: options.Batch = None,
+    micro_batches: options.MicroBatches = None,
+    data_parallel: options.DataParallel = "ddp",
+    bucket: options.Bucket = "1M",
+    overlap: options.Overlap = True,
+    schedule: options.Schedule = "1f1b",
+    chunks: options.Chunks = None,
     dtype: Annotated[
         str | None,
         typer.Option("-d", "--dtype", help="float64, float32 or bfloat16 (default for GPUs)."),
@@ -101,7 +84,7 @@ def explain(
             "machine, measured now). Default: the fabric's own GPU.",
         ),
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
+    backend: options.Backend = "auto",
     routing: Annotated[
         str | None, typer.Option("--routing", help="adaptive, hash or pinned, as in `predict`.")
     ] = None,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli import train_options as options
+
 if TYPE_CHECKING:
     from clusterlab.runs.train_setup import TrainTyped
 
@@ -31,7 +33,7 @@ Exit codes: 0 fine, 1 the loss is not finite, 2 usage, 4 a rank died or a deadli
 
 
 def train(
-    strategy: Annotated[str, typer.Argument(help="dp, tp, sp, pp, ep or 3d (tp, pp and dp).")],
+    strategy: options.Strategy,
     ranks: Annotated[
         int | None,
         typer.Option(
@@ -41,16 +43,11 @@ def train(
             help="Ranks to start here (default: the mesh's, the GPUs, or 4).",
         ),
     ] = None,
-    dp: Annotated[int | None, typer.Option("--dp", help="Data parallel ranks.")] = None,
-    tp: Annotated[int | None, typer.Option("--tp", help="Tensor parallel ranks.")] = None,
-    pp: Annotated[int | None, typer.Option("--pp", help="Pipeline stages' ranks.")] = None,
-    ep: Annotated[
-        int | None, typer.Option("--ep", help="Ranks that share the experts; part of the dp ones.")
-    ] = None,
-    sequence_parallel: Annotated[
-        str | None,
-        typer.Option("--sequence-parallel", help="tp (beside tensor parallelism) or ulysses."),
-    ] = None,
+    dp: options.Dp = None,
+    tp: options.Tp = None,
+    pp: options.Pp = None,
+    ep: options.Ep = None,
+    sequence_parallel: options.SequenceParallel = None,
     per_node: Annotated[
         int | None,
         typer.Option(
@@ -58,22 +55,18 @@ def train(
         ),
     ] = None,
     steps: Annotated[int, typer.Option("--steps", help="Training steps.")] = 20,
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Sequences of a step, over all ranks.")
-    ] = None,
-    micro_batches: Annotated[
-        int | None, typer.Option("--micro-batches", help="Parts of a rank's batch.")
-    ] = None,
-    layers: Annotated[int | None, typer.Option("--layers")] = None,
-    hidden: Annotated[int | None, typer.Option("--hidden")] = None,
-    heads: Annotated[int | None, typer.Option("--heads")] = None,
-    ffn: Annotated[int | None, typer.Option("--ffn", help="Inner width of the MLP.")] = None,
-    vocab: Annotated[int | None, typer.Option("--vocab")] = None,
-    sequence: Annotated[int | None, typer.Option("--sequence", help="Positions.")] = None,
+    batch: options.Batch = None,
+    micro_batches: options.MicroBatches = None,
+    layers: options.Layers = None,
+    hidden: options.Hidden = None,
+    heads: options.Heads = None,
+    ffn: options.Ffn = None,
+    vocab: options.Vocab = None,
+    sequence: options.Sequence = None,
     experts: Annotated[
         int | None, typer.Option("--experts", help="Experts of every block (0: a dense MLP).")
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Experts of a token.")] = None,
+    top_k: options.TopK = None,
     capacity: Annotated[
         float | None,
         typer.Option(
@@ -88,21 +81,11 @@ def train(
             "or bursty.",
         ),
     ] = "learned",
-    data_parallel: Annotated[
-        str, typer.Option("--data-parallel", help="ddp, zero1, zero2 or fsdp.")
-    ] = "ddp",
-    bucket: Annotated[
-        str, typer.Option("--bucket", help="Bytes of gradients that are summed together.")
-    ] = "1M",
-    overlap: Annotated[
-        bool, typer.Option("--overlap/--no-overlap", help="Sum gradients beside the backward.")
-    ] = True,
-    schedule: Annotated[
-        str, typer.Option("--schedule", help="gpipe, 1f1b, interleaved or zero_bubble.")
-    ] = "1f1b",
-    chunks: Annotated[
-        int | None, typer.Option("--chunks", help="Stages of a rank in an interleaved pipeline.")
-    ] = None,
+    data_parallel: options.DataParallel = "ddp",
+    bucket: options.Bucket = "1M",
+    overlap: options.Overlap = True,
+    schedule: options.Schedule = "1f1b",
+    chunks: options.Chunks = None,
     library: Annotated[
         bool, typer.Option("--library", help="By torch's own parallel parts where it has them.")
     ] = False,
@@ -147,7 +130,7 @@ def train(
             "--compute", help="With either: a GPU's model, TFLOP/s,GB/s, or probe (this device)."
         ),
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
+    backend: options.Backend = "auto",
     deadline_s: Annotated[
         float, typer.Option("--deadline", "-T", help="Seconds one step may take.")
     ] = 300.0,
@@ -189,7 +172,7 @@ def train(
         data_parallel=data_parallel,
         schedule=schedule,
         chunks=chunks,
-        bucket_bytes=parse_size(bucket),
+        bucket_bytes=parse_size(bucket, where="--bucket"),
         overlap=overlap,
         library=library,
         routing=workload,
