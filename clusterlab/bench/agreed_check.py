@@ -8,7 +8,8 @@ from clusterlab.bench.buffers import Buffers
 from clusterlab.bench.check import Found, check_call, checkable
 from clusterlab.bench.control import Control
 from clusterlab.bench.ops import Operation
-from clusterlab.core.rows import Point, WrongElement
+from clusterlab.core.measurement import WrongElement
+from clusterlab.core.rows import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterlab.core.rows import Conditions
+from clusterlab.core.measurement import Conditions
 
 if TYPE_CHECKING:
     import torch

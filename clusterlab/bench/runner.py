@@ -14,7 +14,8 @@ from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.step import measure_step
 from clusterlab.bench.watchdog import Aftermath, Watchdog
 from clusterlab.bench.witness import Witness
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point
 from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:

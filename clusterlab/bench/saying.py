@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from clusterlab.bench.control import Control
 from clusterlab.bench.groups import ranks_of
-from clusterlab.core.rows import LibrarySaid, Point
+from clusterlab.core.measurement import LibrarySaid
+from clusterlab.core.rows import Point
 
 _BYTES = 512
 

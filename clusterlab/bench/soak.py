@@ -13,7 +13,8 @@ from clusterlab.bench.opening import check_sweep, close_bench, current_device, o
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.step import measure_step
 from clusterlab.bench.watchdog import Aftermath, Watchdog
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point
 from clusterlab.launch.identity import RankIdentity
 
 if TYPE_CHECKING:

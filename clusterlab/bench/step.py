@@ -29,7 +29,8 @@ from clusterlab.bench.statistics import Summary
 from clusterlab.bench.timing import Samples
 from clusterlab.bench.ways import Bound, Way
 from clusterlab.bench.witness import Witness
-from clusterlab.core.rows import UNSAID, Measurement, Point, WrongElement
+from clusterlab.core.measurement import UNSAID, Measurement, WrongElement
+from clusterlab.core.rows import Point
 from clusterlab.launch.identity import RankIdentity
 
 

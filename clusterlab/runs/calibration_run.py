@@ -16,7 +16,8 @@ from clusterlab.bench.control import Control
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import measure_points
 from clusterlab.core.errors import DeadlineError
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point
 from clusterlab.cost.gloo.fit import MeasuredTime
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks

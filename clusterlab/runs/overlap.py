@@ -16,8 +16,9 @@ from clusterlab.bench.overlap.measure import OverlapOptions, Overlapped, Pair, m
 from clusterlab.bench.statistics import summarise
 from clusterlab.core.collectives import collectives
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.measurement import Measurement
 from clusterlab.core.overlap import COMPUTE, Overlap
-from clusterlab.core.rows import Measurement, Point, make_row
+from clusterlab.core.rows import Point, make_row
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.lines import OVERLAP, LineWriter, read_lines
 from clusterlab.records.run_dir import RunDir, open_run, utc_text

@@ -15,7 +15,8 @@ from clusterlab.bench.runner import measure_steps, refuse_oversize
 from clusterlab.bench.watchdog import Watchdog
 from clusterlab.bench.witness import open_witness
 from clusterlab.core.errors import ClusterlabError, ExitCode
-from clusterlab.core.rows import Measurement, Point, Predicted, Row, make_row, row_to_json
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call

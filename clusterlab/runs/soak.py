@@ -19,7 +19,8 @@ from clusterlab.bench.soak import measure_soak
 from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Verdict
-from clusterlab.core.rows import Measurement, Point, make_row
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, make_row
 from clusterlab.core.soaking import SoakPass
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.lines import SOAK, LineWriter, read_lines

@@ -14,7 +14,8 @@ from clusterlab.bench.runner import measure_steps
 from clusterlab.bench.support import unsupported_reason
 from clusterlab.core.collectives import REDUCE_OPS, SWEPT
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.rows import Measurement, Point, make_point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, make_point
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_outcome import LocalOutcome

@@ -18,7 +18,7 @@ from clusterlab.bench.conditions import (
     read_state,
     throttle_names,
 )
-from clusterlab.core.rows import Conditions
+from clusterlab.core.measurement import Conditions
 
 
 class NvmlError(Exception):

@@ -17,7 +17,8 @@ from clusterlab.bench.pace import AGAIN, warmup_calls
 from clusterlab.bench.runner import measure_steps
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.rows import LibrarySaid, make_point
+from clusterlab.core.measurement import LibrarySaid
+from clusterlab.core.rows import make_point
 from clusterlab.launch.local import run_local_ranks
 from tests.bench.ranks import QUICK, join, sweep
 

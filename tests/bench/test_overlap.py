@@ -19,7 +19,8 @@ from clusterlab.bench.overlap.measure import OverlapOptions, Overlapped, Pair, m
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import Point, WrongElement, make_point
+from clusterlab.core.measurement import WrongElement
+from clusterlab.core.rows import Point, make_point
 from clusterlab.launch.local import run_local_ranks
 from tests.bench.ranks import join
 

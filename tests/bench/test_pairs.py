@@ -13,8 +13,9 @@ import pytest
 
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.runner import measure_steps
+from clusterlab.core.measurement import Measurement
 from clusterlab.core.pairs import one_by_one, pair_steps, round_robin
-from clusterlab.core.rows import Measurement, Point
+from clusterlab.core.rows import Point
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_outcome import LocalOutcome

@@ -20,7 +20,8 @@ from clusterlab.bench.support import unsupported_reason
 from clusterlab.core.collectives import REDUCE_OPS, SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.rows import WrongElement, make_point
+from clusterlab.core.measurement import WrongElement
+from clusterlab.core.rows import make_point
 from clusterlab.launch.local import run_local_ranks
 from tests.bench.ranks import QUICK, combinations, every_point, join, sweep
 

@@ -19,7 +19,8 @@ from clusterlab.bench.trouble import Silence, Trouble, finding_of
 from clusterlab.bench.watchdog import Aftermath
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.rows import Measurement, Point, make_point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, make_point
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_outcome import LocalOutcome

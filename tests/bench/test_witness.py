@@ -14,7 +14,8 @@ from clusterlab.bench.witness.library import decoded, library_path, loaded_libra
 from clusterlab.bench.witness.listening import new_folder
 from clusterlab.bench.witness.settings import configured_variables, expanded, nccl_variables, prints
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.rows import UNSAID, Point, make_point
+from clusterlab.core.measurement import UNSAID
+from clusterlab.core.rows import Point, make_point
 from clusterlab.formats.nccl_tuning import TuningChoice, read_choice
 from tests.bench.witness_nccl import Communicator, LoggingNccl
 from tests.support import shared_dir

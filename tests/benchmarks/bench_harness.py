@@ -22,7 +22,8 @@ from pathlib import Path
 
 from clusterlab.bench.options import BenchOptions
 from clusterlab.core.dtypes import DTYPES
-from clusterlab.core.rows import Measurement, Point, make_point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, make_point
 from clusterlab.core.sizes import human_size, parse_size
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from clusterlab.core.collectives import COLLECTIVES, busbw_factor
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import (
-    Measurement,
-    Predicted,
-    Row,
-    WrongElement,
-    make_point,
-    make_row,
-    row_from_json,
-    row_to_json,
-)
+from clusterlab.core.measurement import Measurement, WrongElement
+from clusterlab.core.rows import Predicted, Row, make_point, make_row, row_from_json, row_to_json
 
 
 def a_row(name: str = "all_reduce", size: int = 1 << 20, n: int = 8, **changes: object) -> Row:

@@ -19,7 +19,8 @@ from clusterlab.bench.options import BenchOptions
 from clusterlab.core.collectives import SWEPT
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ExitCode
-from clusterlab.core.rows import Measurement, Point, make_point
+from clusterlab.core.measurement import Measurement
+from clusterlab.core.rows import Point, make_point
 from clusterlab.launch.local import run_local_ranks
 from tests.bench.ranks import QUICK, combinations
 

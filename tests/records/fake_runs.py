@@ -10,16 +10,9 @@ from pathlib import Path
 
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import dtype as dtype_named
+from clusterlab.core.measurement import Measurement, WrongElement
 from clusterlab.core.placement import local_placement
-from clusterlab.core.rows import (
-    Measurement,
-    Point,
-    Predicted,
-    Row,
-    WrongElement,
-    make_point,
-    make_row,
-)
+from clusterlab.core.rows import Point, Predicted, Row, make_point, make_row
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, end_attempt, start_attempt
 from clusterlab.records.schema import row_to_line

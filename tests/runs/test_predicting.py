@@ -11,8 +11,9 @@ import pytest
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Verdict
+from clusterlab.core.measurement import Measurement
 from clusterlab.core.placement import Placement, RankPlacement, local_placement
-from clusterlab.core.rows import Measurement, make_point, make_row
+from clusterlab.core.rows import make_point, make_row
 from clusterlab.cost.calibrated.file import to_yaml
 from clusterlab.cost.host_overhead import LAUNCH_US
 from clusterlab.cost.issue import ISSUE_OF_TIMING, issue_of

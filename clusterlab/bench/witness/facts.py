@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterlab.core.collectives import collective
-from clusterlab.core.rows import LibrarySaid, Point
+from clusterlab.core.measurement import LibrarySaid
+from clusterlab.core.rows import Point
 from clusterlab.formats.nccl_log_graph import LogConnection, log_connections
 from clusterlab.formats.nccl_log_lines import LogLine, log_lines
 from clusterlab.formats.nccl_transport import Transport, collnet_transports, transport_of

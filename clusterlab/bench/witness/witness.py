@@ -29,7 +29,8 @@ from clusterlab.bench.witness.settings import (
     choose_settings,
     own_environment,
 )
-from clusterlab.core.rows import UNSAID, LibrarySaid, Point
+from clusterlab.core.measurement import UNSAID, LibrarySaid
+from clusterlab.core.rows import Point
 
 _BY_ASKING = "NCCL's log around one untimed call of each point"
 _BY_READING = "NCCL's log as your own settings have it"
