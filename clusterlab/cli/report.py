@@ -32,7 +32,7 @@ def report(
         Path, typer.Argument(help="A run directory, or its name under $CLUSTERLAB_RUNS.")
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="The comparison as JSON on stdout, no HTML.")
+        bool, typer.Option("--json", help="The same as JSON on stdout, no HTML.")
     ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="The rows as CSV on stdout, no HTML.")
@@ -55,10 +55,10 @@ def report(
         bool, typer.Option("--html/--no-html", help="Write report.html into the run directory.")
     ] = True,
 ) -> int:
-    """Print a run's comparison and write its self-contained report.html."""
+    """Print a run beside its predictions and write its self-contained report.html."""
     from clusterlab.records.run_dir import open_run
     from clusterlab.report.data import load
-    from clusterlab.report.terminal import comparison_data, print_comparison
+    from clusterlab.report.terminal import print_run, run_data
     from clusterlab.runs.bringup_report import is_bringup, report_again
 
     opened = open_run(run)
@@ -68,20 +68,20 @@ def report(
     if tests_json is not None:
         _write_tests_json(opened, tests_json)
     if as_json:
-        typer.echo(json.dumps(comparison_data(data)))
+        typer.echo(json.dumps(run_data(data)))
     elif as_csv:
         from clusterlab.report.embed import rows_csv
 
         sys.stdout.write(rows_csv(data.rows))
     else:
-        print_comparison(data)
+        print_run(data)
         if html:
             from clusterlab.report.html import write_report
 
             typer.echo(f"report: {write_report(opened)}")
     if check:
         return _code_of(data.judged.verdict)
-    return ExitCode.FINDING if data.comparison.wrong else ExitCode.OK
+    return ExitCode.FINDING if data.run_verdict.wrong else ExitCode.OK
 
 
 def _write_tests_json(run: RunDir, path: Path) -> None:

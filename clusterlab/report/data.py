@@ -1,4 +1,4 @@
-"""Everything a report shows, gathered once: run.json, rows, placement, fabric, findings, comparison."""
+"""Everything a report shows, gathered once: run.json, rows, placement, fabric, findings, verdict."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from clusterlab.records.ledgers import read_collectives
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
-from clusterlab.verdict.compare import Comparison, compare
 from clusterlab.verdict.groups import GroupTable, group_tables
 from clusterlab.verdict.judge import Judged
 from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.overlap import PlannedOverlaps, judge_overlaps, planned_overlaps
 from clusterlab.verdict.pairs import PairTable, pair_tables
+from clusterlab.verdict.run_verdict import RunVerdict, judge_run
 from clusterlab.verdict.soak import Soaked, judge_soak, soak_word, soaked, tolerance_of
 from clusterlab.verdict.steady import quiet
 
@@ -42,7 +42,7 @@ class ReportData:
 
     run: RunDir
     rows: tuple[Row, ...]
-    comparison: Comparison
+    run_verdict: RunVerdict
     pairs: tuple[PairTable, ...]
     placement: Placement | None
     fabric: FabricReference | None
@@ -64,7 +64,7 @@ class ReportData:
             return Judged(Verdict.NO_VERDICT, "a training run; its steps are not judged")
         if planned := self.planned_overlaps:
             return judge_overlaps(self.overlaps, planned)
-        return judge_soak(self.soaked) if self.soaked else self.comparison.judged
+        return judge_soak(self.soaked) if self.soaked else self.run_verdict.judged
 
     @property
     def verdict_word(self) -> str:
@@ -92,12 +92,12 @@ class ReportData:
 
 
 def load(run: RunDir) -> ReportData:
-    """Read and compare ``run``. Raises UsageError when one of its files is damaged."""
+    """Read and judge ``run``. Raises UsageError when one of its files is damaged."""
     records = run.records()
     lines = read_lines(run.path)
     latest = latest_rows(records.rows)
     of_overlaps = planned_overlaps(run.info.configuration)
-    comparison = compare(
+    run_verdict = judge_run(
         latest.rows,
         planned_points=run.info.planned_points,
         by_data_only=of_overlaps is not None,
@@ -105,7 +105,7 @@ def load(run: RunDir) -> ReportData:
     return ReportData(
         run=run,
         rows=latest.rows,
-        comparison=comparison,
+        run_verdict=run_verdict,
         pairs=pair_tables(latest.rows),
         placement=read_placement(run.path),
         fabric=read_fabric(run.path),

@@ -15,7 +15,7 @@ from clusterlab.core.rows import SCHEMA_VERSION, Row
 from clusterlab.records.run_info import info_to_json
 from clusterlab.records.schema import jsonable
 from clusterlab.report.data import ReportData
-from clusterlab.verdict.compare import comparison_to_json
+from clusterlab.verdict.run_verdict import run_verdict_to_json
 
 PLAIN_LIMIT_BYTES = 128 * 1024
 """Above this a download is gzipped: the page holds the data several times over."""
@@ -40,7 +40,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "run": info_to_json(data.run.info),
-        "comparison": comparison_to_json(data.comparison),
+        "run_verdict": run_verdict_to_json(data.run_verdict),
         "notes": list(data.notes),
         "findings": [f.to_json() for f in data.findings],
         "columns": columns,

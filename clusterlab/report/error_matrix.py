@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.report.numbers import NOT_KNOWN, percent
-from clusterlab.verdict.compare import signed_error
+from clusterlab.verdict.run_verdict import signed_error
 
 _MOST_ROWS = 40
 

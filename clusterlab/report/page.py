@@ -27,7 +27,7 @@ from clusterlab.report.soak import soak_lines
 from clusterlab.report.steps import training_page
 from clusterlab.report.text import plain
 from clusterlab.report.where import facts, rank_cells
-from clusterlab.verdict.compare import CollectiveSummary
+from clusterlab.verdict.run_verdict import CollectiveSummary
 
 CHART_LIMIT = 60
 """Charts drawn on one page; further curves are tables only, and say so."""
@@ -175,18 +175,18 @@ def _finding(finding: Finding) -> Finding:
 
 
 def _counts(data: ReportData) -> tuple[tuple[str, str], ...]:
-    comparison, planned = data.comparison, data.run.info.planned_points
-    of_planned = f"{comparison.points} of {planned}" if planned else str(comparison.points)
+    judged, planned = data.run_verdict, data.run.info.planned_points
+    of_planned = f"{judged.points} of {planned}" if planned else str(judged.points)
     what, many = "points", of_planned
     if data.planned_overlaps:
         many, _, what = data.measured.rpartition(" ")
-    shown = [(VERDICT_WORDS[v], str(n)) for v, n in comparison.counts.items() if n]
-    unchecked = [("points whose data was not checked", str(comparison.unchecked))]
+    shown = [(VERDICT_WORDS[v], str(n)) for v, n in judged.counts.items() if n]
+    unchecked = [("points whose data was not checked", str(judged.unchecked))]
     return (
         (what, many),
         *shown,
-        ("wrong elements", str(comparison.wrong)),
-        *(unchecked if comparison.unchecked else []),
+        ("wrong elements", str(judged.wrong)),
+        *(unchecked if judged.unchecked else []),
     )
 
 
@@ -198,7 +198,7 @@ def _collectives(data: ReportData) -> tuple[CollectiveView, ...]:
     per_collective = max(1, CHART_LIMIT // max(1, len(by_name)))
     return tuple(
         _collective(summary, by_name[summary.collective], per_collective)
-        for summary in data.comparison.summaries
+        for summary in data.run_verdict.summaries
     )
 
 

@@ -1,4 +1,4 @@
-"""The comparison for a terminal: measured beside predicted and bound, at most 100 columns wide."""
+"""A run for a terminal: measured beside predicted and bound, at most 100 columns wide."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from clusterlab.report.pairs import pair_lines
 from clusterlab.report.soak import soak_lines
 from clusterlab.report.steps import training_lines
 from clusterlab.report.text import plain
-from clusterlab.verdict.compare import Comparison, comparison_to_json
 from clusterlab.verdict.groups import groups_to_json
 from clusterlab.verdict.overhead import overheads_to_json
 from clusterlab.verdict.pairs import pairs_to_json
+from clusterlab.verdict.run_verdict import RunVerdict, run_verdict_to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,7 @@ _STYLES = {
 }
 
 
-def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
+def print_run(data: ReportData, file: TextIO | None = None) -> None:
     """Print verdict, one table per curve, summary by collective and pairs of ranks, on ``file`` (stdout).
 
     Colour only on a terminal; a pipe gets the same text, 100 columns wide.
@@ -63,8 +63,8 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
             _print_line(console, f"  {chosen}")
     for table in overhead_tables(data.overheads):
         console.print(_overhead_table(table))
-    if data.comparison.summaries:
-        console.print(_summary_table(data.comparison))
+    if data.run_verdict.summaries:
+        console.print(_summary_table(data.run_verdict))
     for line in pair_lines(data.pairs, data.placement):
         _print_line(console, line)
     for line in group_lines(data.groups, data.placement):
@@ -74,12 +74,12 @@ def print_comparison(data: ReportData, file: TextIO | None = None) -> None:
     _print_findings(console, data)
 
 
-def comparison_data(data: ReportData) -> dict[str, Any]:
-    """What ``print_comparison`` shows, as plain data: run, comparison, notes, findings and all rows."""
+def run_data(data: ReportData) -> dict[str, Any]:
+    """What ``print_run`` shows, as plain data: run, verdict, notes, findings and all rows."""
     return {
         "run_id": data.run.info.run_id,
         "path": str(data.run.path),
-        **comparison_to_json(data.comparison),
+        **run_verdict_to_json(data.run_verdict),
         "verdict": data.judged.verdict.value,
         "reason": data.judged.reason,
         "notes": list(data.notes),
@@ -171,7 +171,7 @@ def _row_style(verdict: Verdict) -> str | None:
     return None if verdict == Verdict.PASS else _STYLES[verdict]
 
 
-def _summary_table(comparison: Comparison) -> Table:
+def _summary_table(run: RunVerdict) -> Table:
     table = _table(
         "Predicted against measured time, by collective: (predicted - measured) / measured"
     )
@@ -179,7 +179,7 @@ def _summary_table(comparison: Comparison) -> Table:
     for name in ("points", "median", "p90", "bias", "slow", "fast", "wrong", "worst at"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for s in comparison.summaries:
+    for s in run.summaries:
         table.add_row(
             s.collective,
             str(s.points),

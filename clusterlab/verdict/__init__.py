@@ -1,1 +1,1 @@
-"""What rows and predictions mean: compare, why, localise. Pure."""
+"""What rows and predictions mean: verdicts, causes, runs against runs. Pure."""

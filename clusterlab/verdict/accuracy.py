@@ -12,7 +12,7 @@ from statistics import fmean
 
 from clusterlab.core.rows import Row
 from clusterlab.cost.bands import BANDS, percentile, size_band
-from clusterlab.verdict.compare import signed_error
+from clusterlab.verdict.run_verdict import signed_error
 
 
 @dataclass(frozen=True, slots=True)

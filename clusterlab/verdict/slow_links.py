@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clusterlab.verdict.compare import quantile
+from clusterlab.verdict.run_verdict import quantile
 
 SLOW = 1.25
 """From this many times slower than the fast pairs on a message is slow."""

@@ -14,7 +14,7 @@ from clusterlab.report.groups import group_lines, words_of
 from clusterlab.report.groups_page import MOST_GROUPS, groups_view
 from clusterlab.report.html import render
 from clusterlab.report.nccl_table_writer import TableWriter
-from clusterlab.report.terminal import comparison_data, print_comparison
+from clusterlab.report.terminal import print_run, run_data
 from clusterlab.runs.slow_groups import slow_group_findings
 from clusterlab.verdict.groups import group_tables
 from tests.records.fake_runs import make_run
@@ -100,9 +100,9 @@ def test_page_terminal_and_data_name_the_slow_group(rows: list[Row], tmp_path) -
     assert "No point has been measured yet" not in page
     assert 'class="over-4"' in page
     out = StringIO()
-    print_comparison(data, file=out)
+    print_run(data, file=out)
     assert "Slower than its peers" in out.getvalue()
-    assert json.loads(json.dumps(comparison_data(data)))["groups"]["slow"][0]["ranks"] == [4, 5]
+    assert json.loads(json.dumps(run_data(data)))["groups"]["slow"][0]["ranks"] == [4, 5]
 
 
 def test_too_many_groups_are_not_drawn() -> None:
@@ -129,12 +129,12 @@ def test_table_report_and_finding_name_the_same(
     run = make_run(tmp_path / "run", rows)
     write_placement(run.path, placement)
     data, out = load(run), StringIO()
-    print_comparison(data, file=out)
+    print_run(data, file=out)
     named = said.startswith("Slower")
     assert said in "\n".join(group_lines(group_tables(rows), placement))
     assert said in out.getvalue()
     assert ("Slower than its peers" in out.getvalue()) == named
-    assert bool(comparison_data(data)["groups"]["slow"]) == named
+    assert bool(run_data(data)["groups"]["slow"]) == named
     assert bool(slow_group_findings(run)) == named
     view = groups_view(data.groups, placement)
     assert view is not None

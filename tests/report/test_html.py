@@ -25,7 +25,7 @@ from clusterlab.report.data import load
 from clusterlab.report.embed import rows_csv, script_json
 from clusterlab.report.html import render, write_report
 from clusterlab.report.page import CHART_LIMIT, page_view
-from clusterlab.report.terminal import print_comparison
+from clusterlab.report.terminal import print_run
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
 EVIL = "</script><script>alert(1)</script><img src=http://e.example/x onerror=alert(1)>'\"&\u202e\x1b[1m"
@@ -317,4 +317,4 @@ def test_no_figure_in_a_row_breaks_the_page(
     for path in re.findall(r' (?:d|x|y|cx|cy)="([^"]*)"', page):
         assert "nan" not in path
         assert "inf" not in path
-    print_comparison(load(run), io.StringIO())
+    print_run(load(run), io.StringIO())

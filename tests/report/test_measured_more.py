@@ -18,7 +18,7 @@ from clusterlab.report.error_matrix import error_matrix
 from clusterlab.report.html import write_report
 from clusterlab.report.overhead import overhead_tables
 from clusterlab.report.row_words import library_words, spread_words
-from clusterlab.report.terminal import comparison_data, print_comparison
+from clusterlab.report.terminal import print_run, run_data
 from clusterlab.verdict.overhead import overheads
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.report.test_nccl_table import printed
@@ -38,7 +38,7 @@ SAID = {
 
 def printed_report(root: Path, rows: list[Row]) -> str:
     out = io.StringIO()
-    print_comparison(load(make_run(root, rows)), out)
+    print_run(load(make_run(root, rows)), out)
     return out.getvalue()
 
 
@@ -83,7 +83,7 @@ def test_framework_overhead_is_eager_less_the_others(tmp_path: Path) -> None:
     assert len(table.rows) == 8 and table.rows[0][-2:] == ("20.0", "30.0")
     text = printed_report(tmp_path, three_ways())
     assert "Framework overhead of all_reduce float32 sum" in text
-    data = comparison_data(load(make_run(tmp_path, three_ways())))
+    data = run_data(load(make_run(tmp_path, three_ways())))
     assert json.loads(json.dumps(data))["framework_overhead"][0]["framework_us"] == pytest.approx(
         20
     )

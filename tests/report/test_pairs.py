@@ -17,7 +17,7 @@ from clusterlab.report.error_matrix import error_matrix
 from clusterlab.report.html import render
 from clusterlab.report.pairs import MOST_NUMBERS, pair_lines
 from clusterlab.report.pairs_page import MOST_RANKS, pairs_view
-from clusterlab.report.terminal import comparison_data, print_comparison
+from clusterlab.report.terminal import print_run, run_data
 from clusterlab.verdict.pairs import pair_tables
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.verdict.test_pairs import pair_rows, slowed
@@ -87,9 +87,9 @@ def test_the_page_has_a_heat_map_and_the_slowest_pairs(rows: list[Row], tmp_path
     assert 'class="over-4"' in page
     assert "No point has been measured" not in page
     out = StringIO()
-    print_comparison(data, out)
+    print_run(data, out)
     assert "slowest pair" in out.getvalue()
-    told = json.loads(json.dumps(comparison_data(data)))
+    told = json.loads(json.dumps(run_data(data)))
     assert {tuple(sorted(t["slowest"]["ranks"])) for t in told["pairs"]} == {(1, 2)}
     assert told["rows"][0]["ranks"] == [0, 3]
 

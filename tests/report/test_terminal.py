@@ -1,4 +1,4 @@
-"""The comparison in a terminal: at most 100 columns, readable when piped, hostile text inert."""
+"""A run in a terminal: at most 100 columns, readable when piped, hostile text inert."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, create_run, open_run, start_attempt
 from clusterlab.report.data import load
-from clusterlab.report.terminal import comparison_data, print_comparison
+from clusterlab.report.terminal import print_run, run_data
 from tests.records.fake_runs import fake_row, fake_rows, make_run, points, renamed
 
 
 def shown(run: RunDir) -> str:
     out = io.StringIO()
-    print_comparison(load(open_run(run.path)), out)
+    print_run(load(open_run(run.path)), out)
     return out.getvalue()
 
 
@@ -40,7 +40,7 @@ def test_every_size_of_every_collective_is_there_within_a_hundred_columns(tmp_pa
 
 def test_the_summary_has_one_line_a_collective_with_its_errors(tmp_path: Path) -> None:
     run = make_run(tmp_path, fake_rows(points(["all_reduce", "reduce"])))
-    (summary,) = load(run).comparison.summaries[:1]
+    (summary,) = load(run).run_verdict.summaries[:1]
     line = [x for x in shown(run).splitlines() if x.strip().startswith("all_reduce  ")][-1]
     assert re.findall(r"[\d.]+ %", line)[0] == f"{summary.median_error:.1%}".replace("%", " %")
     assert line.split()[-1] == "pass"
@@ -106,7 +106,7 @@ def test_the_data_form_holds_what_was_shown(tmp_path: Path) -> None:
     rows = fake_rows(points(["all_reduce"]))
     rows[1] = renamed(rows[1], wrong=1, wrong_got=float("nan"))
     run = make_run(tmp_path, rows)
-    data = json.loads(json.dumps(comparison_data(load(run)), allow_nan=False))
+    data = json.loads(json.dumps(run_data(load(run)), allow_nan=False))
     assert data["verdict"] == "invalid"
     assert data["run_id"] == run.path.name
     assert len(data["rows"]) == len(rows)

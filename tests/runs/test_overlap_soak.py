@@ -84,7 +84,7 @@ def test_overlap_keeps_rows_apart_and_is_resumed_where_it_was(bench: Bench) -> N
     assert all(r.predicted_time_us for r in data.rows if not r.beside)
     # One truth: judged by its data only, counted alike, the rows' times are the table's.
     assert data.judged.verdict == Verdict.PASS
-    assert data.comparison.summaries == ()
+    assert data.run_verdict.summaries == ()
     assert "2 of 2 overlaps measured; verdict pass: no wrong element" in done.stderr
     assert "not judged" in done.stderr
     assert "[2/2]" in done.stderr
@@ -94,7 +94,7 @@ def test_overlap_keeps_rows_apart_and_is_resumed_where_it_was(bench: Bench) -> N
     assert by_side["all_reduce", None].time_us_loop == pytest.approx(compute.alone_us.value)
     assert by_side["all_gather", None].time_us_loop == pytest.approx(gather.other_alone_us.value)
     assert all(r.time_us_loop == r.time_us_p50 for r in data.rows)
-    assert data.comparison.points == data.run.info.planned_points == 5
+    assert data.run_verdict.points == data.run.info.planned_points == 5
     assert [(o.collective, o.beside, o.wrong, o.other_wrong) for o in data.overlaps] == [
         ("all_reduce", "compute", 0, 0),
         ("all_reduce", "all_gather", 0, 0),

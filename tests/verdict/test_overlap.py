@@ -8,8 +8,8 @@ import pytest
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.overlap import FIGURES, Figure, Overlap
-from clusterlab.verdict.compare import compare
 from clusterlab.verdict.overlap import ONLY_DATA, judge_overlaps, planned_overlaps
+from clusterlab.verdict.run_verdict import judge_run
 from tests.records.fake_runs import fake_rows, points, renamed
 
 CONFIGURATION = {
@@ -67,7 +67,7 @@ def test_times_of_such_a_run_are_in_no_verdict(factor: float) -> None:
     rows = [
         renamed(r, time_us_loop=factor * r.time_us_loop) for r in fake_rows(points(["all_reduce"]))
     ]
-    found = compare(rows, by_data_only=True)
+    found = judge_run(rows, by_data_only=True)
     assert found.summaries == ()
     assert not any(found.counts.values())
     assert found.points == len(rows)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from clusterlab.core.findings import Verdict
 from clusterlab.core.pairs import pair_steps, round_robin
 from clusterlab.core.rows import Row
-from clusterlab.verdict.compare import compare, comparison_to_json
 from clusterlab.verdict.pairs import pair_tables, pairs_to_json
+from clusterlab.verdict.run_verdict import judge_run, run_verdict_to_json
 from tests.records.fake_runs import fake_row, fake_rows, points, renamed
 
 
@@ -57,29 +57,29 @@ def test_rows_of_all_ranks_make_no_table_and_pairs_no_summary() -> None:
     whole = fake_rows(points(["send_recv"]))
     pairs = pair_rows(predicted=False)
     assert pair_tables(whole) == ()
-    both = compare([*whole, *pairs])
+    both = judge_run([*whole, *pairs])
     assert [s.collective for s in both.summaries] == ["send_recv"]
     assert both.summaries[0].points == len(whole)
-    assert both.summaries[0].median_error == compare(whole).summaries[0].median_error
+    assert both.summaries[0].median_error == judge_run(whole).summaries[0].median_error
     assert {s.collective for s in both.partial} == {"ping_pong", "send", "send_recv"}
     assert both.points == len(whole) + len(pairs)
     assert both.judged.verdict == Verdict.NO_VERDICT
     assert "of some ranks" in both.judged.reason
-    assert len(comparison_to_json(both)["of_some_ranks"]) == 3
+    assert len(run_verdict_to_json(both)["of_some_ranks"]) == 3
 
 
 def test_wrong_data_of_one_pair_makes_the_run_invalid() -> None:
     rows = pair_rows()
     rows[3] = fake_row(rows[3].point, random.Random(1), wrong=2)
-    found = compare(rows)
+    found = judge_run(rows)
     assert found.judged.verdict == Verdict.INVALID
     assert found.wrong == 2
 
 
 def test_missing_pairs_are_no_pass() -> None:
     rows = pair_rows()
-    assert compare(rows, planned_points=len(rows)).judged.verdict == Verdict.PASS
-    judged = compare(rows[:-1], planned_points=len(rows)).judged
+    assert judge_run(rows, planned_points=len(rows)).judged.verdict == Verdict.PASS
+    judged = judge_run(rows[:-1], planned_points=len(rows)).judged
     assert judged.verdict == Verdict.NO_VERDICT
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
-from clusterlab.verdict.compare import compare, comparison_to_json, quantile, signed_error
+from clusterlab.verdict.run_verdict import judge_run, quantile, run_verdict_to_json, signed_error
 from tests.records.fake_runs import fake_row, fake_rows, points, renamed
 
 
@@ -34,7 +34,7 @@ def rows_with_errors(errors: list[float], **changes: object) -> list[Row]:
 
 
 def test_errors_are_relative_times_and_their_sign_is_the_model_s_pessimism() -> None:
-    (summary,) = compare(rows_with_errors([0.1, -0.2, 0.3, -0.4, 0.05])).summaries
+    (summary,) = judge_run(rows_with_errors([0.1, -0.2, 0.3, -0.4, 0.05])).summaries
     assert summary.median_error == pytest.approx(0.2)
     assert summary.p90_error == pytest.approx(0.4)
     assert summary.bias == pytest.approx(0.05)
@@ -46,7 +46,7 @@ def test_errors_are_relative_times_and_their_sign_is_the_model_s_pessimism() -> 
 @given(st.lists(st.floats(-0.99, 10), min_size=1, max_size=50))
 def test_summaries_agree_with_their_definitions(errors: list[float]) -> None:
     rows = rows_with_errors(errors)
-    (summary,) = compare(rows).summaries
+    (summary,) = judge_run(rows).summaries
     sizes = [abs(e) for row in rows if (e := signed_error(row)) is not None]
     assert summary.median_error == statistics.median(sizes)
     assert summary.p90_error is not None
@@ -61,28 +61,28 @@ def test_a_quantile_is_the_nearest_rank() -> None:
 
 
 def test_a_healthy_run_passes_with_the_misses_its_intervals_allow() -> None:
-    comparison = compare(fake_rows(points()))
-    assert comparison.judged.verdict == Verdict.PASS
-    outside = comparison.counts[Verdict.SLOW] + comparison.counts[Verdict.FAST_UNEXPECTED]
+    run = judge_run(fake_rows(points()))
+    assert run.judged.verdict == Verdict.PASS
+    outside = run.counts[Verdict.SLOW] + run.counts[Verdict.FAST_UNEXPECTED]
     assert outside > 0
-    assert "no fewer than such intervals promise" in comparison.judged.reason
+    assert "no fewer than such intervals promise" in run.judged.reason
 
 
 def test_a_slow_collective_makes_the_run_slow_and_is_named() -> None:
     rng = random.Random(1)
     rows = fake_rows(points(["all_reduce", "broadcast", "reduce"]))
     rows += [fake_row(p, rng, slow=1.5) for p in points(["all_to_all"])]
-    comparison = compare(rows)
-    assert comparison.judged.verdict == Verdict.SLOW
-    assert comparison.judged.reason.startswith("all_to_all: 16 of 16 points slower")
-    verdicts = {s.collective: s.judged.verdict for s in comparison.summaries}
+    run = judge_run(rows)
+    assert run.judged.verdict == Verdict.SLOW
+    assert run.judged.reason.startswith("all_to_all: 16 of 16 points slower")
+    verdicts = {s.collective: s.judged.verdict for s in run.summaries}
     assert verdicts["all_reduce"] == Verdict.PASS
 
 
 def test_a_run_faster_than_predicted_is_not_waved_through() -> None:
     rng = random.Random(1)
     rows = [fake_row(p, rng, slow=0.5) for p in points(["all_reduce"])]
-    assert compare(rows).judged.verdict == Verdict.FAST_UNEXPECTED
+    assert judge_run(rows).judged.verdict == Verdict.FAST_UNEXPECTED
 
 
 def test_wrong_data_outranks_speed_and_both_are_named() -> None:
@@ -90,11 +90,11 @@ def test_wrong_data_outranks_speed_and_both_are_named() -> None:
     rows = fake_rows(points(["all_reduce"]))
     rows[3] = renamed(rows[3], wrong=2)
     rows += [fake_row(p, rng, slow=2.0) for p in points(["reduce"])]
-    comparison = compare(rows)
-    assert comparison.judged.verdict == Verdict.INVALID
-    assert comparison.wrong == 2
-    assert "all_reduce: 1 of 16 points delivered wrong elements" in comparison.judged.reason
-    assert "reduce: 16 of 16 points slower" in comparison.judged.reason
+    run = judge_run(rows)
+    assert run.judged.verdict == Verdict.INVALID
+    assert run.wrong == 2
+    assert "all_reduce: 1 of 16 points delivered wrong elements" in run.judged.reason
+    assert "reduce: 16 of 16 points slower" in run.judged.reason
 
 
 @pytest.mark.parametrize(
@@ -104,41 +104,41 @@ def test_wrong_data_outranks_speed_and_both_are_named() -> None:
 def test_without_prediction_or_interval_there_is_no_verdict(
     options: dict[str, bool], reason: str
 ) -> None:
-    comparison = compare(fake_rows(points(["all_reduce"]), **options))
-    assert comparison.judged.verdict == Verdict.NO_VERDICT
-    assert reason in comparison.judged.reason
+    run = judge_run(fake_rows(points(["all_reduce"]), **options))
+    assert run.judged.verdict == Verdict.NO_VERDICT
+    assert reason in run.judged.reason
 
 
 def test_a_run_that_nothing_predicts_says_so_once() -> None:
     rows = fake_rows(points(["all_reduce", "all_gather", "broadcast"]), predicted=False)
-    comparison = compare(rows)
-    assert comparison.judged.verdict == Verdict.NO_VERDICT
-    assert comparison.judged.reason == "48 of 48 points cannot be judged: no prediction"
+    run = judge_run(rows)
+    assert run.judged.verdict == Verdict.NO_VERDICT
+    assert run.judged.reason == "48 of 48 points cannot be judged: no prediction"
 
 
 def test_one_point_that_cannot_be_judged_keeps_a_run_from_passing() -> None:
     rows = fake_rows(points(["all_reduce"]))
     rows[4] = renamed(rows[4], predicted_low_us=None, predicted_high_us=None)
-    comparison = compare(rows)
-    assert comparison.judged.verdict == Verdict.NO_VERDICT
-    assert "1 of 16 points cannot be judged" in comparison.judged.reason
+    run = judge_run(rows)
+    assert run.judged.verdict == Verdict.NO_VERDICT
+    assert "1 of 16 points cannot be judged" in run.judged.reason
 
 
 def test_missing_points_keep_a_run_from_passing_and_not_from_being_slow() -> None:
     rows = fake_rows(points(["all_reduce"]))
-    assert compare(rows, planned_points=16).judged.verdict == Verdict.PASS
-    short = compare(rows[:10], planned_points=16)
+    assert judge_run(rows, planned_points=16).judged.verdict == Verdict.PASS
+    short = judge_run(rows[:10], planned_points=16)
     assert short.judged.verdict == Verdict.NO_VERDICT
     assert "6 planned points were not measured" in short.judged.reason
     slow = [renamed(row, time_us_loop=row.time_us_loop * 3) for row in rows[:10]]
-    assert compare(slow, planned_points=16).judged.verdict == Verdict.SLOW
+    assert judge_run(slow, planned_points=16).judged.verdict == Verdict.SLOW
 
 
 def test_an_empty_run_has_no_verdict() -> None:
-    comparison = compare([])
-    assert comparison.judged.verdict == Verdict.NO_VERDICT
-    assert comparison.judged.reason == "nothing was measured"
-    assert comparison.summaries == ()
+    run = judge_run([])
+    assert run.judged.verdict == Verdict.NO_VERDICT
+    assert run.judged.reason == "nothing was measured"
+    assert run.summaries == ()
 
 
 def test_a_few_points_mostly_outside_their_intervals_are_no_pass() -> None:
@@ -146,30 +146,30 @@ def test_a_few_points_mostly_outside_their_intervals_are_no_pass() -> None:
     rows = fake_rows(points(["all_reduce"]))[:4]
     for i, factor in enumerate((0.3, 3.0, 0.3)):
         rows[i] = renamed(rows[i], time_us_loop=rows[i].time_us_loop * factor)
-    judged = compare(rows).judged
+    judged = judge_run(rows).judged
     assert judged.verdict != Verdict.PASS
     assert "outside their intervals" in judged.reason or "than expected" in judged.reason
 
 
 def test_unchecked_data_is_said_beside_a_pass() -> None:
-    comparison = compare(rows_with_errors([0.0, 0.1], wrong=None))
-    assert comparison.judged.verdict == Verdict.PASS
-    assert comparison.judged.reason.endswith("data of 2 not checked")
-    assert comparison.unchecked == 2
+    run = judge_run(rows_with_errors([0.0, 0.1], wrong=None))
+    assert run.judged.verdict == Verdict.PASS
+    assert run.judged.reason.endswith("data of 2 not checked")
+    assert run.unchecked == 2
 
 
 def test_right_predictions_let_ninety_nine_of_a_hundred_runs_pass() -> None:
     """Four collectives, Gaussian noise, intervals that hold for 90 %: the model is right."""
     verdicts = [
-        compare(fake_rows(points(["all_reduce", "reduce", "broadcast", "all_gather"]), seed=s))
+        judge_run(fake_rows(points(["all_reduce", "reduce", "broadcast", "all_gather"]), seed=s))
         for s in range(200)
     ]
     assert sum(c.judged.verdict != Verdict.PASS for c in verdicts) <= 6
 
 
-def test_the_comparison_is_plain_data() -> None:
+def test_the_verdict_is_plain_data() -> None:
     rows = fake_rows(points())
-    data = json.loads(json.dumps(comparison_to_json(compare(rows)), allow_nan=False))
+    data = json.loads(json.dumps(run_verdict_to_json(judge_run(rows)), allow_nan=False))
     assert data["points"] == len(rows) == sum(c["points"] for c in data["collectives"])
     assert sum(data["counts"].values()) == len(rows)
     assert data["collectives"][0]["worst"]["dtype"] == "float32"

@@ -54,7 +54,7 @@ class CollectiveSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunVerdict:
     """A whole run: its collectives in order of first measurement, and what can be said of all of them.
 
     ``partial`` are the summaries of points that only some ranks took part in: kept apart, since a pair's
@@ -78,9 +78,9 @@ def signed_error(row: Row) -> float | None:
     return error if math.isfinite(error) else None
 
 
-def compare(
+def judge_run(
     rows: Iterable[Row], *, planned_points: int | None = None, by_data_only: bool = False
-) -> Comparison:
+) -> RunVerdict:
     """Summaries and verdicts of ``rows``, one row per point.
 
     With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass. Points with
@@ -99,10 +99,10 @@ def compare(
         for (some, name), group in groups.items()
     )
     missing = max(0, (planned_points or 0) - len(everything_measured))
-    return Comparison(
+    return RunVerdict(
         summaries=tuple(s for s in everything if not s.of_some_ranks),
         partial=tuple(s for s in everything if s.of_some_ranks),
-        judged=_wrong_beside(contended) or _judge_run(rows, everything, missing),
+        judged=_wrong_beside(contended) or _judge_groups(rows, everything, missing),
         counts=_add_counts(s.counts for s in everything),
         points=len(everything_measured),
         wrong=sum(s.wrong for s in everything) + sum(row.wrong or 0 for row in contended),
@@ -195,7 +195,9 @@ def _has_interval(judged: Judged) -> bool:
     return judged.verdict in (Verdict.PASS, Verdict.SLOW, Verdict.FAST_UNEXPECTED)
 
 
-def _judge_run(rows: Sequence[Row], summaries: Sequence[CollectiveSummary], missing: int) -> Judged:
+def _judge_groups(
+    rows: Sequence[Row], summaries: Sequence[CollectiveSummary], missing: int
+) -> Judged:
     if not summaries:
         return Judged(Verdict.NO_VERDICT, "nothing was measured")
     graver = (Verdict.INVALID, Verdict.SLOW, Verdict.FAST_UNEXPECTED)
@@ -234,17 +236,17 @@ def _of(part: int, whole: int) -> str:
     return f"{part} of {whole} points"
 
 
-def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
+def run_verdict_to_json(run: RunVerdict) -> dict[str, Any]:
     """Plain data: verdict, counts, and one entry per collective."""
     return {
-        "verdict": comparison.judged.verdict.value,
-        "reason": comparison.judged.reason,
-        "points": comparison.points,
-        "wrong": comparison.wrong,
-        "unchecked": comparison.unchecked,
-        "counts": {v.value: n for v, n in comparison.counts.items()},
-        "collectives": [_summary_to_json(s) for s in comparison.summaries],
-        "of_some_ranks": [_summary_to_json(s) for s in comparison.partial],
+        "verdict": run.judged.verdict.value,
+        "reason": run.judged.reason,
+        "points": run.points,
+        "wrong": run.wrong,
+        "unchecked": run.unchecked,
+        "counts": {v.value: n for v, n in run.counts.items()},
+        "collectives": [_summary_to_json(s) for s in run.summaries],
+        "of_some_ranks": [_summary_to_json(s) for s in run.partial],
     }
 
 
