@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from clusterlab.bench.options import TIMING_MODES
+from clusterlab.bench.options import MEMORIES, TIMING_MODES
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.runs.directory import given_or_new_run
@@ -34,7 +34,7 @@ def run_bench(request: BenchRequest) -> int:
             as_json=request.as_json,
             strict_table=request.strict_table,
             corrupt=parse_corrupt(request.corrupt),
-            tests_json=Path(request.output_file) if request.output_file else None,
+            tests_json=None if request.output_file is None else Path(request.output_file),
             per_iteration=request.per_iteration,
         )
     )
@@ -56,7 +56,7 @@ def resolve(request: BenchRequest) -> SweepConfig:
     given_calibration(request.calibration, backend)  # refused before ranks start
     _refuse(request, backend)
     config = resolve_pairs(request, backend) if wants_pairs(request) else _of_all(request, backend)
-    if request.output_file and (config.of_pairs or config.of_groups):
+    if request.output_file is not None and (config.of_pairs or config.of_groups):
         raise UsageError(
             "nccl-tests has no file of pairs or groups of ranks", where="-J",
             fix="--json, or records.jsonl in the run directory",
@@ -72,6 +72,7 @@ def resolve(request: BenchRequest) -> SweepConfig:
         keep_going=request.keep_going,
         uneven=uneven_typed(request.uneven),
         calibration=request.calibration,
+        memory=request.memory,
     )
 
 
@@ -89,6 +90,8 @@ def _refuse(request: BenchRequest, backend: str) -> None:
             f"{request.aggregated}: the calls of a ping-pong wait for each other, those of a group do not",
             where="-m", expected="1 with pairs",
         )  # fmt: skip
+    if request.memory not in MEMORIES:
+        raise unknown("memory", request.memory, MEMORIES)
     if not 0 <= request.blocking <= 2:
         raise UsageError(
             f"{request.blocking}" + (_WITH_BARRIERS if request.blocking == 3 else ""),
@@ -101,6 +104,11 @@ def _refuse(request: BenchRequest, backend: str) -> None:
         )
     if not 0 < request.budget_s < 1e9:
         raise UsageError(f"{request.budget_s:g}", where="--budget", expected="seconds above 0")
+    if request.output_file is not None and not request.output_file.strip():
+        raise UsageError(
+            f"{request.output_file!r}", where="-J", expected="the name of a file",
+            fix="leave -J out; a variable of a script may be empty",
+        )  # fmt: skip
     if request.corrupt is not None and not request.check:
         raise UsageError("nothing would see it with -c 0", where="--corrupt", expected="-c 1")
 

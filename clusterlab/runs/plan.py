@@ -62,6 +62,7 @@ class SweepConfig:
     keep_going: bool = False
     uneven: str | None = None
     calibration: str | None = None
+    memory: str = "nccl"
 
     @property
     def of_pairs(self) -> bool:
@@ -126,8 +127,9 @@ def resolve_config(
     for option, value, least in (("-n", iterations, 1), ("-w", warmup, 0), ("-r", root, 0)):
         if value is not None and value < least:
             raise UsageError(f"{value}", where=option, expected=f"at least {least}")
-    if iterations is not None and iterations > MAX_ITERATIONS:
-        raise UsageError(f"{iterations}", where="-n", expected=f"at most {MAX_ITERATIONS}")
+    for option, value in (("-n", iterations), ("-w", warmup)):
+        if value is not None and value > MAX_ITERATIONS:
+            raise UsageError(f"{value}", where=option, expected=f"at most {MAX_ITERATIONS}")
     if not 0 < deadline_s < 1e9:
         raise UsageError(f"{deadline_s:g}", where="--deadline", expected="seconds above 0")
     places = {"out": (False,), "in": (True,), "both": (False, True)}

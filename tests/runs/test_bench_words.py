@@ -10,7 +10,7 @@ import pytest
 from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import UsageError
 from clusterlab.runs.bench import resolve, run_bench, timings
-from clusterlab.runs.plan import count_or_auto, make_plan
+from clusterlab.runs.plan import MAX_ITERATIONS, count_or_auto, make_plan
 from clusterlab.runs.request import BenchRequest
 
 
@@ -64,6 +64,29 @@ def typed(**changes: Any) -> BenchRequest:
         "deadline_s": 60.0, "name": None, "as_json": False, "strict_table": False, "corrupt": None,
     }  # fmt: skip
     return BenchRequest(**{**defaults, **changes})
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "pairs"])
+@pytest.mark.parametrize(("option", "field"), [("-n", "iterations"), ("-w", "warmup")])
+@pytest.mark.parametrize("count", [MAX_ITERATIONS + 1, 10**12, 10**40, -1])
+def test_counts_beyond_reason_are_refused_by_their_option(
+    option: str, field: str, count: int, collective: str
+) -> None:
+    with pytest.raises(UsageError, match=f"{option}: {count}; expected at (most|least) "):
+        resolve(typed(collective_text=collective, place="out", **{field: str(count)}))
+    most = resolve(typed(collective_text=collective, place="out", **{field: str(MAX_ITERATIONS)}))
+    assert getattr(most, field) == MAX_ITERATIONS
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "pairs"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_output_file_without_a_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, collective: str
+) -> None:
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
+    with pytest.raises(UsageError, match="^-J: '.?'; expected the name of a file"):
+        run_bench(typed(collective_text=collective, place="out", output_file=name))
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("blocking", [0, 1, 2])
