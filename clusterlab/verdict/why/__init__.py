@@ -1,0 +1,1 @@
+"""Why measured collectives are slower than predicted: hypotheses, each a curve, ranked by its fit. Pure."""
