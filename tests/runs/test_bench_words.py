@@ -84,7 +84,7 @@ def test_an_output_file_without_a_name_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, collective: str
 ) -> None:
     monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
-    with pytest.raises(UsageError, match="^-J: '.?'; expected the name of a file"):
+    with pytest.raises(UsageError, match=r"^-J: '.?'; expected the name of a file"):
         run_bench(typed(collective_text=collective, place="out", output_file=name))
     assert not (tmp_path / "runs").exists()
 
