@@ -13,6 +13,7 @@ from clusterlab.topology.routing.network import Floats
 from clusterlab.topology.routing.options import Longs
 
 _CELLS = 1 << 22
+_CELLS_A_FLOW = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def _flows(pairs: Pairs, kind: Longs, host: Longs, count: Longs | None) -> LaneF
     kind, lane, times = _different(kind)
     kinds = int(kind.max()) + 1
     sends, takes = np.zeros(kind.shape), np.zeros(kind.shape)
-    totals = _Totals(kinds * kinds)
+    totals = _Totals(kinds * kinds, flows=len(pairs.src) * kind.shape[1])
     width = max(1, _CELLS // kind.shape[1])
     for at in range(0, len(pairs.src), width):
         part = slice(at, at + width)
@@ -86,10 +87,13 @@ def _different(kind: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 class _Totals:
-    """Amounts summed by key below ``size``: in a table where that is small, else by sorting."""
+    """Amounts of ``flows`` summed by key below ``size``: in a table where that is small, else by sorting.
 
-    def __init__(self, size: int) -> None:
-        self._table = np.zeros(size) if size <= _CELLS else None
+    Also beside few flows a table is not small: a pair of NICs among a thousand has a million kinds of pairs.
+    """
+
+    def __init__(self, size: int, *, flows: int) -> None:
+        self._table = np.zeros(size) if size <= min(_CELLS, _CELLS_A_FLOW * flows) else None
         self._keys: list[Longs] = []
         self._amounts: list[Floats] = []
 
