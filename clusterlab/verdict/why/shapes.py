@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from statistics import median
 from typing import Literal
 
@@ -272,18 +272,6 @@ def flat_floor(curve: Curve) -> Shape | None:
         last / curve.sizes[0],
         f"{level:.4g} µs from {human_size(curve.sizes[0])} to {human_size(last)}",
         time_us=level,
-    )
-
-
-def steps_in(curve: Curve) -> tuple[float, ...]:
-    """Growth of the time from each size to the next, as a power of the growth in size: 0 on a floor, 1 on
-    a plateau.
-    """
-    return tuple(
-        math.log(later / earlier) / math.log(larger / size)
-        for (earlier, later), (size, larger) in zip(
-            pairwise(curve.fastest_us), pairwise(curve.sizes), strict=True
-        )
     )
 
 
