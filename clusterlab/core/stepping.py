@@ -13,8 +13,10 @@ class Entry:
     """One collective of one step as one rank made it. Times are from the step's begin.
 
     ``waited_us``: when the rank had nothing else to do and waited for it, until ``end_us``; None where
-    nobody noted it. Until ``issued_us`` the host made the call and did nothing else. One that was hidden
-    ends when it was first seen to be done, which may be later.
+    nobody noted it. Until ``issued_us`` the host made the call and did nothing else.
+
+    ``at_most``: it took no longer than from start to end, and perhaps less: nothing told when it was done
+    before somebody looked, or another call along the axis was still under way when it began.
     """
 
     step: int
@@ -29,6 +31,7 @@ class Entry:
     end_us: float
     waited_us: float | None = None
     issued_us: float | None = None
+    at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ class StepLine:
 @dataclass(frozen=True, slots=True)
 class CollectiveSummary:
     """One kind of collective on one rank. ``count`` and the sums ``exposed_us`` and ``hidden_us`` are of a
-    step; ``time_us`` is the median of one call, from when it began to when it was seen to be done.
+    step; ``time_us`` is the median of one call, from when it began to when it was done; ``at_most``
+    where that is so of any (see Entry).
 
     ``predicted_us``: what a call alone should take, where something predicts it.
     """
@@ -108,3 +112,4 @@ class CollectiveSummary:
     exposed_us: float
     hidden_us: float
     predicted_us: float | None = None
+    at_most: bool = False

@@ -77,7 +77,7 @@ def _parse(content: bytes, *, where: str) -> StepLedger:
 
 
 def _entry(data: Any, *, where: str) -> Entry:
-    fields = checked(data, Entry, where=where)
+    fields = checked(_complete(data), Entry, where=where)
     ranks = tuple(check_value("ranks", rank, (int,), where=where) for rank in fields["ranks"])
     return Entry(**{**fields, "ranks": ranks})
 
@@ -98,4 +98,13 @@ def read_collectives(folder: Path) -> tuple[CollectiveSummary, ...]:
         raise UsageError("not a mapping with collectives", where=str(path))
     check_schema(data.get("schema_version"), LEDGER_SCHEMA, where=str(path))
     kinds = data["collectives"]
-    return tuple(CollectiveSummary(**checked(k, CollectiveSummary, where=str(path))) for k in kinds)
+    where = str(path)
+    return tuple(
+        CollectiveSummary(**checked(_complete(kind), CollectiveSummary, where=where))
+        for kind in kinds
+    )
+
+
+def _complete(data: Any) -> Any:
+    """``data`` of a release that did not tell ends from when they were seen, too."""
+    return {"at_most": True, **data} if isinstance(data, dict) else data

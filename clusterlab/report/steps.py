@@ -79,7 +79,7 @@ _COLUMNS = (
 def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
     """A table: a call's median time and rates in GB/s, exposed and hidden time of a step in µs.
 
-    What is mostly hidden is seen to be done late: it took that long at most. Handshakes carry no data.
+    Of what took that long at most the rates are bounds. Handshakes carry no data.
     """
     if not collectives:
         return []
@@ -97,7 +97,7 @@ def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
 
 
 def _rate(one: CollectiveSummary, GBps: float) -> str:
-    return ("≥" if one.hidden_us > one.exposed_us else "") + three_digits(GBps)
+    return ("≥" if one.at_most else "") + three_digits(GBps)
 
 
 def _row(cells: Sequence[str]) -> str:

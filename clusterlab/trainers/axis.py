@@ -1,6 +1,6 @@
 """A rank's process group along one axis of the mesh, and the collectives on it; the ledger sees each.
 
-Groups of one rank make no calls at all. Tensors must be contiguous.
+Groups of one rank make no calls at all. Tensors must be contiguous; those of a call are kept until its wait.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clusterlab.trainers.completion import note_end
 from clusterlab.trainers.config import MeshConfig
 from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.mesh import AXES, groups_of
@@ -42,50 +43,68 @@ class Axis:
 
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
         """The sum over the ranks, in place."""
-        self.start_all_reduce(tensor).wait()
+        self._all_reduce(tensor, at_once=True).wait()
         return tensor
 
     def start_all_reduce(self, tensor: torch.Tensor) -> Pending:
         """The sum over the ranks, in place, while something else goes on."""
+        return self._all_reduce(tensor)
+
+    def _all_reduce(self, tensor: torch.Tensor, *, at_once: bool = False) -> Pending:
         import torch.distributed as dist
 
-        return self._start(
-            "all_reduce", tensor, lambda: dist.all_reduce(tensor, group=self.group, async_op=True)
-        )
+        def call() -> Any:
+            return dist.all_reduce(tensor, group=self.group, async_op=True)
+
+        return self._start("all_reduce", tensor, call, at_once=at_once)
 
     def all_gather(self, part: torch.Tensor) -> torch.Tensor:
         """Every rank's part, one after the other along dimension 0."""
         whole = part.new_empty((part.shape[0] * self.size, *part.shape[1:]))
-        self.start_all_gather(whole, part).wait()
+        self._all_gather(whole, part, at_once=True).wait()
         return whole
 
     def start_all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> Pending:
         """As ``all_gather`` into ``whole``, while something else goes on."""
+        return self._all_gather(whole, part)
+
+    def _all_gather(
+        self, whole: torch.Tensor, part: torch.Tensor, *, at_once: bool = False
+    ) -> Pending:
         import torch.distributed as dist
 
         if self.size == 1:
             whole.copy_(part)
-        call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-        return self._start(
-            "all_gather", whole, lambda: call(whole, part, group=self.group, async_op=True)
-        )
+
+        def call() -> Any:
+            made = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+            return made(whole, part, group=self.group, async_op=True)
+
+        return self._start("all_gather", whole, call, at_once=at_once)
 
     def reduce_scatter(self, whole: torch.Tensor) -> torch.Tensor:
         """This rank's part along dimension 0 of the sum over the ranks."""
         part = whole.new_empty((whole.shape[0] // self.size, *whole.shape[1:]))
-        self.start_reduce_scatter(part, whole).wait()
+        self._reduce_scatter(part, whole, at_once=True).wait()
         return part
 
     def start_reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> Pending:
         """As ``reduce_scatter`` into ``part``, while something else goes on."""
+        return self._reduce_scatter(part, whole)
+
+    def _reduce_scatter(
+        self, part: torch.Tensor, whole: torch.Tensor, *, at_once: bool = False
+    ) -> Pending:
         import torch.distributed as dist
 
         if self.size == 1:
             part.copy_(whole)
-        call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-        return self._start(
-            "reduce_scatter", whole, lambda: call(part, whole, group=self.group, async_op=True)
-        )
+
+        def call() -> Any:
+            made = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+            return made(part, whole, group=self.group, async_op=True)
+
+        return self._start("reduce_scatter", whole, call, at_once=at_once)
 
     def all_to_all(
         self,
@@ -114,6 +133,7 @@ class Axis:
             lambda: dist.all_to_all_single(
                 received, sent, group=self.group, async_op=True, **splits
             ),
+            at_once=True,
         ).wait()
         return received
 
@@ -125,25 +145,37 @@ class Axis:
             "broadcast",
             tensor,
             lambda: dist.broadcast(tensor, self.ranks[root], group=self.group, async_op=True),
+            at_once=True,
         ).wait()
 
     def send(self, tensor: torch.Tensor, index: int) -> Pending:
         """To the rank at ``index``."""
         import torch.distributed as dist
 
-        return self._start(
-            "send", tensor, lambda: dist.isend(tensor, self.ranks[index], self.group)
-        )
+        def call() -> Any:
+            return dist.isend(tensor, self.ranks[index], self.group)
+
+        return self._start("send", tensor, call, peer=index)
 
     def receive(self, tensor: torch.Tensor, index: int) -> Pending:
         """From the rank at ``index``, into ``tensor``."""
         import torch.distributed as dist
 
-        return self._start(
-            "recv", tensor, lambda: dist.irecv(tensor, self.ranks[index], self.group)
-        )
+        def call() -> Any:
+            return dist.irecv(tensor, self.ranks[index], self.group)
 
-    def _start(self, op: str, tensor: torch.Tensor, call: Callable[[], Any]) -> Pending:
+        return self._start("recv", tensor, call, peer=index)
+
+    def _start(
+        self,
+        op: str,
+        tensor: torch.Tensor,
+        call: Callable[[], Any],
+        *,
+        at_once: bool = False,
+        peer: int | None = None,
+    ) -> Pending:
+        """``tensor``: the one whose bytes count. ``at_once``: it is waited for now."""
         if self.size == 1:
             return Pending(lambda: None)
         size_bytes = tensor.numel() * tensor.element_size()
@@ -151,11 +183,17 @@ class Axis:
         entry = self.ledger.begin(op, self.name, self.ranks, size_bytes, dtype)
         work = call()
         self.ledger.issued(entry)
+        if not at_once:
+            note_end(self.ledger, entry, work, self.name if peer is None else f"{op} {peer}")
+        # Work that something has waited for no longer keeps its tensors: torch's allocator would hand them
+        # out again. The closure does.
+        kept = [call]
 
         def wait() -> None:
             self.ledger.waiting(entry)
             work.wait()
-            self.ledger.end(entry)
+            self.ledger.seen(entry, at_once=at_once)
+            kept.clear()
 
         return Pending(wait)
 

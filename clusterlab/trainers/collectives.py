@@ -24,12 +24,12 @@ def summarise(
     ledgers: Sequence[StepLedger], predicted_us: Mapping[CollectiveKey, float] | None = None
 ) -> list[CollectiveSummary]:
     """Of one rank's ``ledgers``, a step each, in the order that kinds first come in."""
-    times: dict[CollectiveKey, list[float]] = {}
+    times: dict[CollectiveKey, list[tuple[float, bool]]] = {}
     exposed: dict[CollectiveKey, float] = {}
     for ledger in ledgers:
         for entry in ledger.entries:
             key = key_of(entry)
-            times.setdefault(key, []).append(entry.end_us - entry.start_us)
+            times.setdefault(key, []).append((entry.end_us - entry.start_us, entry.at_most))
             exposed[key] = exposed.get(key, 0.0) + exposed_us(entry, ledger.spans)
     steps = max(1, len(ledgers))
     return [
@@ -39,9 +39,14 @@ def summarise(
 
 
 def _summary(
-    key: CollectiveKey, took: list[float], exposed: float, steps: int, predicted: float | None
+    key: CollectiveKey,
+    calls: list[tuple[float, bool]],
+    exposed: float,
+    steps: int,
+    predicted: float | None,
 ) -> CollectiveSummary:
     op, axis, ranks, size_bytes, dtype, phase = key
+    took = [us for us, _ in calls]
     # A span of no length would be an infinite rate; the clocks' own grain is about this.
     median = max(statistics.median(took), 1e-3)
     algbw = algbw_GBps(size_bytes, median)
@@ -60,4 +65,5 @@ def _summary(
         exposed_us=exposed / steps,
         hidden_us=max(0.0, sum(took) - exposed) / steps,
         predicted_us=predicted,
+        at_most=any(late for _, late in calls),
     )

@@ -2,6 +2,8 @@
 
 Bytes follow nccl-tests' convention (the whole buffer for all_gather, reduce_scatter and all_to_all), so that
 rates compare with the sweeps'. Times are the host's monotonic clock on CPUs and CUDA events on GPUs.
+
+What runs beside computation ends when it ends, not when the rank comes to wait for it (completion.py).
 """
 
 from __future__ import annotations
@@ -69,12 +71,17 @@ class _Open:
     waited: Mark | None = None
     issued: Mark | None = None
     end: Mark | None = None
+    at_most: bool = False
+
+
+P2P = ("send", "recv")
 
 
 class Ledger:
     """One rank's. ``phase`` and ``micro_batch`` of what is recorded are set by ``during``."""
 
     def __init__(self, *, on_gpu: bool = False) -> None:
+        self.on_gpu = on_gpu
         self._mark = DeviceMark if on_gpu else HostMark
         self._phase = "start"
         self._micro_batch: int | None = None
@@ -146,11 +153,30 @@ class Ledger:
         """It is done, or on a GPU will be when the stream gets here."""
         entry.end = self.mark()
 
+    def seen(self, entry: _Open, *, at_once: bool) -> None:
+        """The rank has waited, and sees that it is done. Perhaps it was before: unless something noted its
+        end, or the rank waited ``at_once``.
+        """
+        if entry.end is None:
+            entry.at_most = not at_once
+            self.end(entry)
+
     def _settle(self, end: Mark) -> None:
         origin = self._origin
         assert origin is not None, "inside a step"
+        latest: dict[str, float] = {}
         for one in self._open:
-            last = one.end if one.end is not None else end
+            if one.end is None:
+                one.at_most, one.end = True, end
+            start_us, end_us = one.start.us_since(origin), one.end.us_since(origin)
+            if one.op not in P2P:
+                before = latest.get(one.axis, 0.0)
+                if self.on_gpu:
+                    # A communicator's calls follow each other on its stream.
+                    start_us = min(max(start_us, before), end_us)
+                elif start_us < before:
+                    one.at_most = True  # in line for gloo's threads, for all we know
+                latest[one.axis] = max(before, end_us)
             self.entries.append(
                 Entry(
                     step=self._step,
@@ -161,10 +187,11 @@ class Ledger:
                     dtype=one.dtype,
                     phase=one.phase,
                     micro_batch=one.micro_batch,
-                    start_us=one.start.us_since(origin),
-                    end_us=last.us_since(origin),
+                    start_us=start_us,
+                    end_us=end_us,
                     waited_us=None if one.waited is None else one.waited.us_since(origin),
                     issued_us=None if one.issued is None else one.issued.us_since(origin),
+                    at_most=one.at_most,
                 )
             )
         for name, micro_batch, start, stop in self._spans:

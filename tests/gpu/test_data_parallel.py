@@ -1,6 +1,6 @@
 """Data parallelism over NCCL, explicitly and by torch's own, against one unsharded process on CPU.
 
-With one GPU its ranks share it, as in test_tensor_and_sequence.py: for the data only, not for times.
+With one GPU its ranks share it, as in training.py: for the data only, not for times.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.test_tensor_and_sequence import RANKS, gpus, train  # noqa: F401 (a fixture)
+from tests.gpu.training import RANKS, train
 
 pytestmark = pytest.mark.gpu
 
@@ -37,7 +37,7 @@ def setup_of(kind: str, dtype: str, *, library: bool, model: dict[str, int] | No
 @pytest.mark.parametrize(("kind", "library"), KINDS)
 def test_equals_the_reference_and_makes_its_plan(
     tmp_path: Path,
-    gpus: int,  # noqa: F811
+    gpus: int,
     kind: str,
     library: bool,
 ) -> None:
@@ -47,20 +47,20 @@ def test_equals_the_reference_and_makes_its_plan(
 
     setup = setup_of(kind, "float64", library=library)
     expected = train_reference(setup)
-    for rank, (losses, parameters, gradients, entries) in enumerate(
-        train(setup, tmp_path, one_gpu=gpus < RANKS)
-    ):
-        assert losses == pytest.approx(expected.losses, abs=1e-10)
+    for rank, said in enumerate(train(setup, tmp_path, one_gpu=gpus < RANKS)):
+        assert said.losses == pytest.approx(expected.losses, abs=1e-10)
         for found, wanted in (
-            (parameters, expected.parameters),
-            (gradients, expected.gradients),
+            (said.parameters, expected.parameters),
+            (said.gradients, expected.gradients),
         ):
             assert found.keys() == wanted.keys()
             for name, value in wanted.items():
                 worst = (found[name] - value).abs().max().item()
                 assert worst < 1e-10, f"{name} of rank {rank}: {worst}"
         made = Counter(
-            (e.op, e.axis, e.ranks, e.size_bytes, e.dtype, e.phase) for e in entries if e.step == 3
+            (e.op, e.axis, e.ranks, e.size_bytes, e.dtype, e.phase)
+            for e in said.entries
+            if e.step == 3
         )
         assert made == counted(dp.calls(setup, rank))
 
@@ -68,7 +68,7 @@ def test_equals_the_reference_and_makes_its_plan(
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_the_explicit_form_is_as_fast_as_torchs(
     tmp_path: Path,
-    gpus: int,  # noqa: F811
+    gpus: int,
     kind: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -78,7 +78,7 @@ def test_the_explicit_form_is_as_fast_as_torchs(
     for library in (False, True):
         setup = setup_of(kind, "bfloat16", library=library, model=BIG)
         setup = replace(setup, train=replace(setup.train, steps=25))
-        entries = train(setup, tmp_path, one_gpu=False)[0][3]
+        entries = train(setup, tmp_path, one_gpu=False)[0].entries
         # The loss's all_reduce ends a step; entries are in µs from the step's begin.
         ends = [e.end_us for e in entries if e.phase == "loss" and e.step >= 5]
         took[library] = statistics.median(ends)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +58,19 @@ def test_a_ledger_comes_back_and_a_torn_step_is_cut_off(tmp_path: Path) -> None:
         writer.append(replace(LEDGER, step=1, attempt=2))
     assert [(one.step, one.attempt) for one in read_ledger(tmp_path, 3)] == [(0, 1), (1, 2)]
     assert ledger_ranks(tmp_path) == [3]
+
+
+def test_a_ledger_of_before_ends_were_told_apart_is_read(tmp_path: Path) -> None:
+    with LedgerWriter(tmp_path, 3) as writer:
+        writer.append(LEDGER)
+    path = ledger_path(tmp_path, 3)
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    for entry in data["entries"]:
+        del entry["at_most"]
+    path.write_bytes(gzip.compress(json.dumps(data).encode() + b"\n"))
+    (read,) = read_ledger(tmp_path, 3)
+    assert [entry.at_most for entry in read.entries] == [True]
+    assert replace(read.entries[0], at_most=False) == LEDGER.entries[0]
 
 
 def test_a_field_of_another_type_is_named(tmp_path: Path) -> None:

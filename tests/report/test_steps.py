@@ -43,7 +43,7 @@ def test_a_summary_leaves_out_the_step_that_warms_up() -> None:
 
 
 def test_a_rate_that_is_a_bound_says_so_and_handshakes_are_left_out() -> None:
-    hidden = replace(CALL, exposed_us=10.0, hidden_us=190.0, predicted_us=60.0)
+    hidden = replace(CALL, exposed_us=10.0, hidden_us=190.0, predicted_us=60.0, at_most=True)
     shake = replace(CALL, op="recv", phase="handshake")
     lines = collective_lines([CALL, hidden, shake])
     assert len(lines) == 4

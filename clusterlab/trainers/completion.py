@@ -1,0 +1,39 @@
+"""When a collective that runs beside computation is done, though nobody waits for it then.
+
+On CPUs its future says so: gloo's thread calls back where it has ended. On GPUs a stream that does nothing
+else waits for it, and an event there is its end. Gloo has no future for a send, a receive and a
+reduce_scatter (whose last copy is made by who waits): those are seen to be done when the rank waits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from clusterlab.trainers.ledger import Ledger
+
+
+def note_end(ledger: Ledger, entry: Any, work: Any, channel: str) -> None:
+    """``entry`` of ``ledger`` ends when ``work`` is done. Those of one ``channel`` are done in order."""
+    if ledger.on_gpu:
+        import torch
+
+        with torch.cuda.stream(_stream(torch.cuda.current_device(), channel)):
+            work.wait()
+            ledger.end(entry)
+        return
+    try:
+        future = work.get_future()
+    except RuntimeError:
+        return
+    future.then(lambda _done: ledger.end(entry))
+
+
+@cache
+def _stream(device: int, channel: str) -> torch.cuda.Stream:
+    import torch
+
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
