@@ -1,0 +1,52 @@
+"""Machines with one thing changed: what is left of the NICs, of the links inside, of the transport. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterlab.cost.effects.features import gpu_link_GBps
+from clusterlab.cost.nccl.beyond_nics import BeyondNics
+from clusterlab.verdict.why.world import World
+
+
+def with_nic_share(world: World, share: float) -> World:
+    """``share`` of what the NICs carry between nodes is left."""
+    beyond = world.case.beyond
+    left = BeyondNics(
+        replace(beyond.ring, share=beyond.ring.share * share),
+        replace(beyond.tree, share=beyond.tree.share * share),
+    )
+    return replace(world, case=replace(world.case, beyond=left))
+
+
+def with_link_share(world: World, share: float) -> World:
+    """``share`` of what the links inside a node carry is left on the slowest, which all wait for."""
+    comm = world.comm
+    graphs = {
+        name: replace(graph, intra_GBps=graph.intra_GBps * share)
+        for name, graph in comm.graphs.items()
+    }
+    links = gpu_link_GBps(comm) * share
+    slower = replace(
+        comm, graphs=graphs, switch_GBps=links if comm.intra == "nvlink" else comm.switch_GBps
+    )
+    return replace(world.with_comm(slower), wire=world.wire / share)
+
+
+def over_sockets(world: World) -> World | None:
+    """The same NICs speaking TCP; None where they do already, or there are none."""
+    comm = world.comm
+    if comm.network is None or comm.nodes < 2 or comm.network.transport == "tcp":
+        return None
+    network = replace(comm.network, transport="tcp", gdr=False)
+    return world.with_comm(replace(comm, network=network))
+
+
+def without_gdr(world: World) -> World | None:
+    """The same NICs, which do not reach GPU memory; None where they do not anyway."""
+    comm = world.comm
+    if comm.network is None or comm.nodes < 2 or not comm.network.gdr:
+        return None
+    if comm.network.transport in ("tcp", "tcpx", "tcpxo"):
+        return None
+    return world.with_comm(replace(comm, network=replace(comm.network, gdr=False)))

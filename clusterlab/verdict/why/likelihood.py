@@ -1,0 +1,131 @@
+"""How well a curve explains measured times: a likelihood in log time, with what sites and models differ by. Pure.
+
+Measured over predicted, in logarithms, is taken as normal around 0. Points of a table are off together:
+
+* the site adds to the latency, and has its own share of the links' rate: two factors with a prior each, felt
+  by a point as far as latency or bytes make its time;
+* the model is off by what changes slowly with the size (protocols, ramps): correlated over ``REACH`` of size;
+* each point has noise of its own, and a few are far off: those few cost a price instead of their distance.
+
+The widths are those of healthy systems (``spread.yaml``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+REACH = math.log(8.0)
+"""Sizes a factor of eight apart are off much alike."""
+
+OUTLIER_SHARE = 0.03
+OUTLIER_SPREAD = 1.0
+_MOST_OUTLIERS = 0.12
+_FAR = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations of log time: of a site's latency and rate, of the model between, of a point."""
+
+    latency: float
+    rate: float
+    model: float
+    point: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """``log_likelihood`` of the points, ``fit`` the typical factor by which they are missed once the site's
+    own factors are found, ``outliers`` how many were set aside.
+    """
+
+    log_likelihood: float
+    fit: float
+    outliers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A table's times for the likelihood: logarithms of size (B) and time (µs)."""
+
+    log_size: Array
+    log_time: Array
+
+    def __len__(self) -> int:
+        return len(self.log_size)
+
+
+def explained(points: Points, log_curve: Array, spread: Spread) -> Explained:
+    """The likelihood of ``points`` if what runs takes ``log_curve``."""
+    residual = points.log_time - log_curve
+    between = covariance(points.log_size, log_curve, spread)
+    noise = np.full(len(points), spread.point**2)
+    price = 0.0
+    outliers = 0
+    while True:
+        total = between + np.diag(noise)
+        factor = np.linalg.cholesky(total)
+        white = np.linalg.solve(factor, residual)
+        if outliers >= max(1, int(_MOST_OUTLIERS * len(points))):
+            break
+        far, at = _farthest(total, residual, noise)
+        if far < _FAR:
+            break
+        noise[at] = OUTLIER_SPREAD**2
+        price += math.log(OUTLIER_SHARE)
+        outliers += 1
+    value = -0.5 * float(white @ white) - float(np.log(np.diag(factor)).sum())
+    value -= 0.5 * len(points) * math.log(2 * math.pi)
+    kept = noise < OUTLIER_SPREAD**2
+    left = residual - _site_part(residual, points.log_size, log_curve, spread, noise)
+    return Explained(value + price, float(np.exp(np.sqrt(np.mean(left[kept] ** 2)))), outliers)
+
+
+def covariance(log_size: Array, log_curve: Array, spread: Spread) -> Array:
+    """Of the points of one table, without each one's own noise."""
+    steps, nbytes = shares(log_size, log_curve)
+    gap = (log_size[:, None] - log_size[None, :]) / REACH
+    return (
+        spread.latency**2 * np.outer(steps, steps)
+        + spread.rate**2 * np.outer(nbytes, nbytes)
+        + spread.model**2 * np.exp(-0.5 * gap**2) * np.outer(_middle(steps), _middle(steps))
+    )
+
+
+def shares(log_size: Array, log_curve: Array) -> tuple[Array, Array]:
+    """The shares of latency and of bytes in the time of each point of a curve."""
+    least = float(np.min(log_curve))
+    slope_one = float(np.max(log_size - log_curve))  # bytes over µs at the best rate
+    nbytes = np.clip(np.exp(log_size - slope_one - log_curve), 0.0, 1.0)
+    steps = np.clip(np.exp(least - log_curve), 0.0, 1.0)
+    total = np.maximum(steps + nbytes, 1e-9)
+    return steps / total, nbytes / total
+
+
+def _middle(steps: Array) -> Array:
+    """Where neither latency nor the plateau rules the model is least sure; a quarter of it is left there."""
+    return 0.25 + 0.75 * 4 * steps * (1 - steps)
+
+
+def _farthest(total: Array, residual: Array, noise: Array) -> tuple[float, int]:
+    """The point that the others foretell worst, in standard deviations."""
+    inverse = np.linalg.inv(total)
+    alone = (inverse @ residual) / np.sqrt(np.diag(inverse))
+    alone = np.where(noise >= OUTLIER_SPREAD**2, 0.0, np.abs(alone))
+    at = int(np.argmax(alone))
+    return float(alone[at]), at
+
+
+def _site_part(
+    residual: Array, log_size: Array, log_curve: Array, spread: Spread, noise: Array
+) -> Array:
+    """The part of ``residual`` that a site's latency and rate explain best."""
+    site = covariance(log_size, log_curve, replace(spread, model=0.0))
+    whole = covariance(log_size, log_curve, spread) + np.diag(noise)
+    return np.asarray(site @ np.linalg.solve(whole, residual), dtype=np.float64)

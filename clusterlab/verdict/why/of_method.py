@@ -1,0 +1,72 @@
+"""Causes in the way of measuring and in the hosts: cold starts, overheads, cores, a late rank. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from clusterlab.verdict.why.candidate import Candidate
+from clusterlab.verdict.why.scene import Scene
+
+_SHARP = 4.0
+
+
+def of_method(scene: Scene) -> Iterator[Candidate]:
+    """Candidates that any system can have."""
+    yield from _cold_start(scene)
+    yield from _overhead(scene)
+    yield from _affinity(scene)
+    yield from _late_rank(scene)
+
+
+def _cold_start(scene: Scene) -> Iterator[Candidate]:
+    """The first row or rows of the sweep."""
+    order = np.argsort([point.line for point in scene.points], kind="stable")
+    for rows in (1, 2, 3):
+        if 2 * rows > len(order):
+            return
+        first = np.zeros(len(order))
+        first[order[:rows]] = 1.0
+        for factor in (1.6, 2.5, 5.0, 12.0, 40.0):
+            what = f"first {rows} row{'s' * (rows > 1)} {factor:g} times slower"
+            yield Candidate("COLD_START_OR_WARMUP", what, scene.expected + math.log(factor) * first)
+
+
+def _overhead(scene: Scene) -> Iterator[Candidate]:
+    """A floor under every call, hidden behind what takes longer."""
+    floor = float(np.exp(scene.expected.min()))
+    for times in (1.5, 2.0, 3.0, 4.5, 7.0, 12.0, 25.0):
+        least = math.log(floor * times)
+        curve = np.logaddexp(_SHARP * scene.expected, _SHARP * least) / _SHARP
+        what = f"no call below {floor * times:.0f} µs"
+        yield Candidate("HOST_OVERHEAD_SMALL", what, curve, latency=-0.2)
+
+
+def _affinity(scene: Scene) -> Iterator[Candidate]:
+    """Slower steps, noise, and a little less at the plateau."""
+    steps, nbytes = scene.steps_share(scene.expected), scene.bytes_share(scene.expected)
+    for slower in (1.5, 2.2, 3.5):
+        for left in (0.97, 0.88, 0.78):
+            curve = scene.expected + math.log(slower) * (1 - nbytes**2) * (0.5 + 0.5 * steps)
+            curve = curve - math.log(left) * nbytes
+            what = f"steps {slower:g} times slower, noisy, {left:.0%} of the plateau"
+            yield Candidate("CPU_AFFINITY", what, curve, point=0.12, model=0.1)
+
+
+def _late_rank(scene: Scene) -> Iterator[Candidate]:
+    """One rank slower in all it does, or late by the same time in every call."""
+    for factor in (1.15, 1.3, 1.6, 2.0, 3.0):
+        curve = scene.expected + math.log(factor)
+        yield Candidate("SLOW_RANK", f"one rank {factor:g} times slower", curve, latency=-0.2)
+    floor = float(np.exp(scene.expected.min()))
+    for late in (50.0, 150.0, 500.0, 1500.0, 5000.0):
+        if late < floor:
+            continue
+        for slower in (1.0, 1.4, 2.0):
+            curve = np.log(np.exp(scene.expected) * slower + late)
+            what = f"one rank {late:g} µs late" + (
+                "" if slower == 1 else f" and {slower:g} times slower"
+            )
+            yield Candidate("SLOW_RANK", what, curve, weight=0.5, point=0.1)

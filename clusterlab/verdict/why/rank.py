@@ -1,0 +1,82 @@
+"""Causes ranked: probability of each code given the curve, over all its variants. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clusterlab.verdict.why.candidate import Candidate
+from clusterlab.verdict.why.likelihood import Explained, Spread, explained
+from clusterlab.verdict.why.priors import prior
+from clusterlab.verdict.why.scene import Scene
+from clusterlab.verdict.why.taxonomy import UNKNOWN
+
+SPREAD = Spread(latency=0.35, rate=0.06, model=0.2, point=0.05)
+
+_ANYTHING = Spread(latency=1.2, rate=0.9, model=1.2, point=0.08)
+"""Of a cause that nobody knows: any smooth curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """``probability`` of a code among all; its best variant, and how that fits."""
+
+    code: str
+    probability: float
+    best: Candidate
+    fit: Explained
+
+
+def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
+    """Every code that any candidate stands for, most probable first; UNKNOWN among them."""
+    found: defaultdict[str, list[tuple[Candidate, Explained]]] = defaultdict(list)
+    for candidate in candidates:
+        if prior(candidate.code, scene) > 0:
+            found[candidate.code].append((candidate, _explained(scene, candidate)))
+    unknown = Candidate(UNKNOWN, "any smooth slowdown", scene.expected)
+    found[UNKNOWN] = [(unknown, explained(scene.data, scene.expected, _ANYTHING))]
+    logs = {
+        code: math.log(prior(code, scene)) + _evidence(variants) for code, variants in found.items()
+    }
+    total = _log_sum(list(logs.values()))
+    ranked = []
+    for code, variants in found.items():
+        best, fit = max(variants, key=lambda v: v[1].log_likelihood + math.log(v[0].weight))
+        ranked.append(Ranked(code, math.exp(logs[code] - total), best, fit))
+    return sorted(ranked, key=lambda one: -one.probability)
+
+
+def healthy_log_likelihood(scene: Scene) -> float:
+    """Of the curve if nothing is wrong."""
+    return explained(scene.data, scene.expected, SPREAD).log_likelihood
+
+
+def _explained(scene: Scene, candidate: Candidate) -> Explained:
+    spread = replace(
+        SPREAD,
+        latency=_wider(SPREAD.latency, candidate.latency),
+        rate=_wider(SPREAD.rate, candidate.rate),
+        model=_wider(SPREAD.model, candidate.model),
+        point=_wider(SPREAD.point, candidate.point),
+    )
+    return explained(scene.data, candidate.log_curve, spread)
+
+
+def _wider(width: float, more: float) -> float:
+    return math.hypot(width, more) if more >= 0 else max(0.05, width + more)
+
+
+def _evidence(variants: Sequence[tuple[Candidate, Explained]]) -> float:
+    """Mean likelihood over a code's variants, in logarithms: a cause that can be anything pays for it."""
+    weights = np.array([candidate.weight for candidate, _ in variants])
+    logs = [fit.log_likelihood for _, fit in variants] + np.log(weights / weights.sum())
+    return _log_sum(list(logs))
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most + math.log(sum(math.exp(one - most) for one in logs))

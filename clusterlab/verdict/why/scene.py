@@ -1,0 +1,91 @@
+"""What the hypotheses of one table start from: its points, its machines, the expected curve. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from clusterlab.core.errors import UsageError
+from clusterlab.cost.scoring.measured import MeasuredPoint
+from clusterlab.verdict.why.described import Said
+from clusterlab.verdict.why.likelihood import Array, Points, shares
+from clusterlab.verdict.why.world import World
+
+
+@dataclass(frozen=True)
+class Scene:
+    """``world`` is the machines as they should be; ``points`` in order of size; ``said`` what the run says
+    of itself.
+    """
+
+    world: World
+    points: tuple[MeasuredPoint, ...]
+    said: tuple[Said, ...] = ()
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Of the points, rising, repeats included."""
+        return [point.size_bytes for point in self.points]
+
+    @cached_property
+    def data(self) -> Points:
+        """Logarithms of sizes and times."""
+        times = np.log([point.time_us for point in self.points])
+        return Points(np.log(np.array(self.sizes, float)), times)
+
+    @cached_property
+    def expected(self) -> Array:
+        """Log time of the machines as they should be."""
+        return np.asarray(np.log(self.world.curve(self.sizes)), dtype=np.float64)
+
+    @cached_property
+    def ratio(self) -> Array:
+        """Log of measured over expected time."""
+        return np.asarray(self.data.log_time - self.expected, dtype=np.float64)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes as NCCL counts them."""
+        return self.world.comm.nodes
+
+    @property
+    def per_node(self) -> int:
+        """Ranks of a node."""
+        return self.world.comm.ranks_per_node
+
+    @property
+    def collective(self) -> str:
+        """Our name of it."""
+        return self.world.case.collective
+
+    @cached_property
+    def choices(self) -> list[tuple[str, str]]:
+        """NCCL's own algorithm and protocol at each point."""
+        return self.world.choices(self.sizes)
+
+    @property
+    def uses_nvls(self) -> bool:
+        """Whether NCCL would take NVLink SHARP somewhere."""
+        return any(name.startswith("nvls") for name, _ in self.choices)
+
+    def steps_share(self, log_curve: Array) -> Array:
+        """Share of latency in each point's time by ``log_curve``."""
+        return shares(self.data.log_size, log_curve)[0]
+
+    def bytes_share(self, log_curve: Array) -> Array:
+        """Share of bytes in each point's time by ``log_curve``."""
+        return shares(self.data.log_size, log_curve)[1]
+
+    def log_curve(self, world: World) -> Array:
+        """Log time of ``world`` at the points' sizes."""
+        return np.asarray(np.log(world.curve(self.sizes)), dtype=np.float64)
+
+    def under(self, variables: Mapping[str, str]) -> Array | None:
+        """Log time under NCCL's variables; None where NCCL would stop or the model cannot say."""
+        try:
+            return self.log_curve(self.world.with_variables(variables))
+        except UsageError:
+            return None
