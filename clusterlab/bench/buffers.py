@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.nccl_memory import nccl_bytes
 from clusterlab.core.collectives import BufferShape, buffer_shape
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.rows import Point
@@ -56,20 +57,20 @@ _ALIGNED_BYTES = 16
 class Arena:
     """Memory for the largest of many points, allocated once and used by all of them in turn.
 
-    As in nccl-tests: no allocation and no page fault falls between two sizes of a sweep.
+    As in nccl-tests: no allocation and no page fault falls between two sizes of a sweep. ``memory`` says
+    whose it is: ``nccl`` or ``torch``; None on a CPU.
     """
 
-    def __init__(self, points: Iterable[Point], device: torch.device) -> None:
-        """Allocate on ``device``. The points' size must have been checked against its memory."""
-        import torch
+    def __init__(
+        self, points: Iterable[Point], device: torch.device, *, memory: str = "torch"
+    ) -> None:
+        """Allocate on ``device``. The points' size must have been checked against its memory.
 
+        ``memory`` ``nccl``: by NCCL's allocator on a GPU, where it has one; all of it, or none.
+        """
         blocks = [block_bytes(point) for point in points]
-        self._first = torch.empty(
-            max((b[0] for b in blocks), default=0), dtype=torch.uint8, device=device
-        )
-        self._second = torch.empty(
-            max((b[1] for b in blocks), default=0), dtype=torch.uint8, device=device
-        )
+        sizes = [max((block[i] for block in blocks), default=0) for i in (0, 1)]
+        (self._first, self._second), self.memory = _allocated(sizes, device, memory)
 
     def places(self, point: Point) -> int:
         """How many places ``buffers`` has for ``point``: on a GPU enough that calls on one after the other
@@ -102,6 +103,22 @@ class Arena:
         if point.collective in ("reduce_scatter", "scatter"):
             return Buffers(first, first[own])
         return Buffers(first, first)
+
+
+def _allocated(
+    sizes: Sequence[int], device: torch.device, memory: str
+) -> tuple[list[torch.Tensor], str | None]:
+    """Bytes of ``sizes`` on ``device``, and whose they are: all NCCL's, or all torch's."""
+    import torch
+
+    if device.type == "cuda" and memory == "nccl":
+        of_nccl = [nccl_bytes(size, device) for size in sizes if size]
+        given = [tensor for tensor in of_nccl if tensor is not None]
+        if given and len(given) == len(of_nccl):
+            nothing = torch.empty(0, dtype=torch.uint8, device=device)
+            return [given.pop(0) if size else nothing for size in sizes], "nccl"
+    tensors = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
+    return tensors, "torch" if device.type == "cuda" else None
 
 
 def _aligned(size_bytes: int) -> int:

@@ -52,7 +52,7 @@ def open_bench(
     return Bench(
         identity,
         options,
-        Arena(points, device),
+        Arena(points, device, memory=options.memory),
         control,
         groups,
         open_ways(points, groups, control, options),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.suggest import unknown
 
 TIMING_MODES: tuple[str, ...] = ("eager", "graph", "direct")
 """``eager``: one torch.distributed call after the other, which is what a training loop feels. ``graph``:
 replays of a CUDA graph, which is what the fabric does. ``direct``: NCCL's own calls, as nccl-tests' loop.
 """
+
+MEMORIES: tuple[str, ...] = ("nccl", "torch")
+"""Whose GPU memory is sent and received: NCCL's allocator's, as in nccl-tests, or torch's, as in training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class BenchOptions:
     ``check`` (-c) verifies one call's data; wrong data ends the sweep unless ``keep_going``. ``deadline_s``
     (-T) is the longest one point may take; 0 means none. ``aggregated`` (-m) calls make one group;
     ``blocking`` (-z): the host waits after each. ``graph_launches`` (-G) is how often a graph is replayed
-    in the loop; None: as often as iterations ask for.
+    in the loop; None: as often as iterations ask for. ``memory``: one of MEMORIES, for GPUs.
 
     ``corrupt`` is for tests only: (rank, index) of one received element that is overwritten between
     the checked call and the check, to prove that the check sees it.
@@ -38,6 +42,7 @@ class BenchOptions:
     blocking: bool = False
     graph_launches: int | None = None
     keep_going: bool = False
+    memory: str = "nccl"
     corrupt: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -45,6 +50,8 @@ class BenchOptions:
             raise UsageError(f"{self.iterations}", where="iterations", expected="at least 1")
         if self.warmup is not None and self.warmup < 0:
             raise UsageError(f"{self.warmup}", where="warmup", expected="0 or more")
+        if self.memory not in MEMORIES:
+            raise unknown("memory", self.memory, MEMORIES)
         if not 0 <= self.deadline_s < 1e9:
             raise UsageError(
                 f"{self.deadline_s:g}", where="deadline_s", expected="0 or more seconds"

@@ -96,6 +96,7 @@ def measure_step(bench: Bench, step: Sequence[Point]) -> tuple[list[Measured], l
             wrong=wrong,
             first_wrong=first,
             stopped_by=passes.stopped_by,
+            memory=bench.arena.memory,
             conditions=conditions_of([row[4:] for row in rows.values()]),
             said=said[slot],
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from clusterlab.bench.buffers import Buffers
@@ -145,12 +147,8 @@ def rotated(calls: Sequence[Call]) -> Call:
     """Each of ``calls`` in turn, over and over."""
     if len(calls) == 1:
         return calls[0]
-    turn = itertools.cycle(calls)
-
-    def in_turn() -> None:
-        next(turn)()
-
-    return in_turn
+    # No function of Python's between the loop and the call: that would be 0.1 of 10 µs.
+    return partial(next, map(operator.call, itertools.cycle(calls)))
 
 
 def _timed(calls: Sequence[Call], around: Surroundings) -> Call:

@@ -224,6 +224,14 @@ def request(
         str | None,
         typer.Option("-J", "--output_file", help="Write nccl-tests' JSON to this file as well."),
     ] = None,
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory",
+            help="Whose GPU memory to use: nccl (NCCL's allocator, as nccl-tests: a CUDA graph's buffers are "
+            "registered) or torch (as training).",
+        ),
+    ] = "nccl",
     calibration: Annotated[
         str | None,
         typer.Option(
@@ -266,6 +274,7 @@ def request(
         per_iteration=bool(per_iteration),
         output_file=output_file,
         calibration=calibration,
+        memory=memory,
     )
 
 

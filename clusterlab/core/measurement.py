@@ -61,8 +61,9 @@ class Measurement:
     are kept in all of these, and counted. ``rank_skew_us`` is the median of an iteration's slowest rank less
     its fastest, ``arrival_skew_us`` of the last rank's call less the first's, by one clock. ``stopped_by``:
     ``count`` (as many as asked for), ``confident`` or ``budget``. ``calls_per_graph`` are captured together;
-    ``aggregated`` calls are one group; with ``blocking`` the host waits after each. ``wrong`` counts wrong
-    elements over all ranks; None when the check was off.
+    ``aggregated`` calls are one group; with ``blocking`` the host waits after each. ``memory``: whose
+    allocator gave the GPU memory, ``nccl`` or ``torch``; None on CPUs. ``wrong`` counts wrong elements over all
+    ranks; None when the check was off.
     """
 
     iterations: int
@@ -86,5 +87,6 @@ class Measurement:
     calls_per_graph: int | None = None
     aggregated: int = 1
     blocking: bool = False
+    memory: str | None = None
     conditions: Conditions = Conditions()
     said: LibrarySaid = UNSAID

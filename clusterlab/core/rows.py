@@ -22,7 +22,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.measurement import Measurement
 from clusterlab.core.suggest import reject_unknown_keys
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,7 @@ class Row:
     calls_per_graph: int | None
     aggregated: int
     blocking: bool
+    memory: str | None
     gpu_clock_mhz: float | None
     gpu_temp_c: float | None
     throttled: str | None
@@ -237,6 +238,7 @@ def make_row(
         calls_per_graph=measured.calls_per_graph,
         aggregated=measured.aggregated,
         blocking=measured.blocking,
+        memory=measured.memory,
         gpu_clock_mhz=measured.conditions.gpu_clock_mhz,
         gpu_temp_c=measured.conditions.gpu_temp_c,
         throttled=measured.conditions.throttled,
@@ -292,6 +294,8 @@ def row_from_json(data: Any, *, where: str, schema_version: int = SCHEMA_VERSION
         raise UsageError(f"not a mapping: {str(data)[:60]}", where=where)
     fields = Row.__dataclass_fields__
     reject_unknown_keys(data, fields, where=where)
+    if schema_version < 3:
+        data = {**_ROW_OF_2, **data}
     if schema_version < 2:
         data = {**_ROW_OF_1, **data}
     missing = [f for f in fields if f not in data]
@@ -317,6 +321,9 @@ _ROW_OF_1: dict[str, Any] = {
     "aggregated": 1,
     "blocking": False,
 }
+
+_ROW_OF_2: dict[str, Any] = {"memory": None}
+"""What a row of schema 2 does not say: then it was torch's, on GPUs."""
 
 
 def ranks_from_json(data: Any, *, where: str) -> tuple[int, ...] | None:

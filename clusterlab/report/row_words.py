@@ -30,6 +30,7 @@ def spread_words(row: Row) -> str:
         parts.append(f"held back: {row.throttled}")
     parts += [f"{row.aggregated} calls a group"] if row.aggregated > 1 else []
     parts += ["the host waits after each"] if row.blocking else []
+    parts += [f"memory of {row.memory}"] if row.memory else []
     return plain("; ".join(parts))
 
 

@@ -46,3 +46,4 @@ class BenchRequest:
     pattern: str | None = None
     uneven: str | None = None
     calibration: str | None = None
+    memory: str = "nccl"

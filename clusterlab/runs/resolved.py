@@ -46,6 +46,7 @@ def bench_options(config: SweepConfig, corrupt: tuple[int, int] | None) -> Bench
         blocking=config.blocking,
         graph_launches=config.graph_launches,
         keep_going=config.keep_going,
+        memory=config.memory,
         corrupt=corrupt,
     )
 

@@ -55,6 +55,7 @@ def overheads(rows: Iterable[Row]) -> tuple[Overhead, ...]:
             key = (
                 *(row.backend, row.collective, row.dtype, row.op, row.root, row.in_place),
                 *(row.world_size, row.size_bytes, row.uneven, row.aggregated, row.blocking),
+                row.memory,
             )
             points.setdefault(key, {})[row.timing] = row
     return tuple(_overhead(ways) for ways in points.values() if len(ways) > 1)

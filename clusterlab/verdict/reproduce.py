@@ -84,7 +84,7 @@ def reproduce(first: Iterable[Row], second: Iterable[Row]) -> Reproduction:
 def _by_point(rows: Iterable[Row]) -> dict[tuple[object, ...], Row]:
     """Rows with a time, by what makes them the same point measured in the same way."""
     return {
-        (row.backend, row.aggregated, row.blocking, *row.point.key): row
+        (row.backend, row.aggregated, row.blocking, row.memory, *row.point.key): row
         for row in rows
         if 0 < row.time_us_p50 < math.inf
     }

@@ -7,6 +7,9 @@ nccl-tests must be linked to the libnccl that torch loads (LD_LIBRARY_PATH is se
 it runs a process a GPU, as clusterlab does (built with MPI=1); without, a thread a GPU (-t), which lets NCCL
 register buffers of CUDA graphs that it cannot register between processes.
 
+A launch takes 7 to 12 µs depending on the CPU that makes it, so below 1 MiB let both run on the same few:
+`taskset -c 0-7 python tests/benchmarks/bench_fidelity.py ...`.
+
 Each round runs nccl-tests' plain loop, clusterlab's direct and eager modes, nccl-tests' -G, clusterlab's
 graph mode. A ratio is clusterlab's time over nccl-tests' of the same round, collective, dtype, size and
 place: direct and eager against the plain loop, graph against -G. FOLDER gets, as they are measured,
