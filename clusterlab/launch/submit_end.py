@@ -106,10 +106,10 @@ def _failed(job: JobRecord, task_ends: Sequence[TasksEnded], sweep_exit_code: in
 
 def _culprit(task_ends: Sequence[TasksEnded]) -> TasksEnded | None:
     """Whose end ended the job: a rank that a signal ended comes first, the errors of the others follow
-    from it, and so may an exit code 4. SIGTERM is what srun then sends to the rest.
+    from it, and so may an exit code 4. SIGTERM is what srun then sends to the rest, which heeds it.
     """
     by_signal = [e for e in task_ends if e.signal not in (None, signal.SIGTERM)]
-    by_code = [e for e in task_ends if e.exit_code]
+    by_code = [e for e in task_ends if e.exit_code not in (None, 0, 128 + signal.SIGTERM)]
     own = [e for e in by_code if e.exit_code != ExitCode.DEADLINE]
     return next(iter([*by_signal, *own, *by_code, *task_ends]), None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root
@@ -28,8 +29,14 @@ def run_directory(name: str, *, job: str | None = None) -> RunDir:
 
 def given_or_new_run(name: str) -> RunDir:
     """The run in CLUSTERLAB_RUN_DIR (a batch script made it), or a new one; its path goes to stderr."""
-    given = os.environ.get("CLUSTERLAB_RUN_DIR")
+    given = given_run_path()
     return announced(open_run(given) if given else create_run(name))
+
+
+def given_run_path() -> Path | None:
+    """CLUSTERLAB_RUN_DIR, or None."""
+    given = os.environ.get("CLUSTERLAB_RUN_DIR")
+    return Path(given) if given else None
 
 
 def announced(run: RunDir) -> RunDir:

@@ -16,12 +16,15 @@ from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
 from clusterlab.records.run_dir import RunDir
+from clusterlab.runs.directory import given_run_path
+from clusterlab.runs.ending import Ending
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
 from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of, unsupported_by
+from clusterlab.runs.stopped import TellEnd, finish_stopped
 from clusterlab.runs.sweep import SweepStart
 
 if TYPE_CHECKING:
@@ -38,18 +41,35 @@ def run_launched_sweep(start: SweepStart, arrival: Arrival) -> int:
             check_target(start.tests_json)
         for note in arrival.notes:
             print(f"clusterlab: {note}", file=sys.stderr, flush=True)
-    try:
-        _refuse_corrupt(start, identity.world_size)
-        store = arrival.open_store(JOIN_TIMEOUT_S)
-        job = job_of(start, _run_path(identity, store, start.open_run))
-        code = _measure(identity, store, job, start.tests_json)
-    except ClusterlabError as error:
-        error.where = f"rank {identity.rank} on {identity.host}" + (
-            f": {error.where}" if error.where else ""
-        )
-        raise
-    arrival.leave()
+    with Ending(identity.rank) as ending:
+        try:
+            _refuse_corrupt(start, identity.world_size)
+            _finish_given(ending, identity, start.tests_json)
+            store = arrival.open_store(JOIN_TIMEOUT_S)
+            job = job_of(start, _run_path(identity, store, start.open_run))
+            code = _measure(identity, store, job, start.tests_json, ending)
+        except ClusterlabError as error:
+            error.where = f"rank {identity.rank} on {identity.host}" + (
+                f": {error.where}" if error.where else ""
+            )
+            raise
+        arrival.leave()
     return code
+
+
+def _finish_given(ending: Ending, identity: RankIdentity, tests_json: Path | None) -> None:
+    """A run directory that the batch script made has an end also where the ranks never met."""
+    given = given_run_path()
+    if identity.rank == 0 and given is not None:
+        ending.finish = finish_stopped(given, _teller(tests_json))
+
+
+def _teller(tests_json: Path | None) -> TellEnd:
+    def tell(path: Path, code: int, message: str | None) -> int:
+        end_run(path, code, message, tests_json=tests_json)
+        return code
+
+    return tell
 
 
 def _refuse_corrupt(start: SweepStart, world_size: int) -> None:
@@ -69,17 +89,21 @@ def _run_path(identity: RankIdentity, store: Store, run: Callable[[], RunDir]) -
     return Path(store.get(_PATH_KEY).decode())
 
 
-def _measure(identity: RankIdentity, store: Store, job: SweepJob, tests_json: Path | None) -> int:
+def _measure(
+    identity: RankIdentity,
+    store: Store,
+    job: SweepJob,
+    tests_json: Path | None,
+    ending: Ending,
+) -> int:
     if identity.rank != 0:
         return run_rank(identity, store, job)
+    path, tell = job.run_path, _teller(tests_json)
+    ending.finish = finish_stopped(path, tell)
     try:
         code = run_rank(identity, store, job)
     except ClusterlabError as error:
-        end_run(job.run_path, int(error.exit_code), str(error), tests_json=tests_json)
+        said = str(error)
+        ending.tell(int(error.exit_code), lambda code: tell(path, code, said))
         raise
-    except SystemExit as stop:  # SIGTERM: scancel, a time limit, another rank's death
-        code = stop.code if isinstance(stop.code, int) else 1
-        end_run(job.run_path, code, "stopped by a signal", tests_json=tests_json)
-        raise
-    end_run(job.run_path, code, None, tests_json=tests_json)
-    return code
+    return ending.tell(code, lambda code: tell(path, code, None))

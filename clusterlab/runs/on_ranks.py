@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.run_dir import RunDir
+from clusterlab.runs.directory import given_run_path
+from clusterlab.runs.ending import Ending
 from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.local_ranks import local_world_size, meet_here
+from clusterlab.runs.stopped import finish_stopped
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -78,33 +81,41 @@ def _locally(work: Work) -> int:
 
 def _launched(work: Work, arrival: Arrival) -> int:
     identity = arrival.identity
-    try:
-        if identity.rank == 0:
-            for note in arrival.notes:
-                print(f"clusterlab: {note}", file=sys.stderr, flush=True)
-        work.check(identity.world_size)
-        store = arrival.open_store(JOIN_TIMEOUT_S)
-        if identity.rank == 0:
-            store.set(_PATH_KEY, str(work.open_run().path))
-        code = _one_rank(work, identity, store, Path(store.get(_PATH_KEY).decode()))
-    except ClusterlabError as error:
-        error.where = f"rank {identity.rank} on {identity.host}" + (
-            f": {error.where}" if error.where else ""
-        )
-        raise
-    arrival.leave()
+    with Ending(identity.rank) as ending:
+        try:
+            if identity.rank == 0:
+                for note in arrival.notes:
+                    print(f"clusterlab: {note}", file=sys.stderr, flush=True)
+            work.check(identity.world_size)
+            given = given_run_path()
+            if identity.rank == 0 and given is not None:
+                # The batch script made it: it has an end also where the ranks never meet.
+                ending.finish = finish_stopped(given, work.tell_end)
+            store = arrival.open_store(JOIN_TIMEOUT_S)
+            if identity.rank == 0:
+                store.set(_PATH_KEY, str(work.open_run().path))
+            code = _one_rank(work, identity, store, Path(store.get(_PATH_KEY).decode()), ending)
+        except ClusterlabError as error:
+            error.where = f"rank {identity.rank} on {identity.host}" + (
+                f": {error.where}" if error.where else ""
+            )
+            raise
+        arrival.leave()
     return code
 
 
-def _one_rank(work: Work, identity: RankIdentity, store: Store, path: Path) -> int:
+def _one_rank(work: Work, identity: RankIdentity, store: Store, path: Path, ending: Ending) -> int:
     if identity.rank != 0:
         return work.rank_main(identity, store, path)
+    ending.finish = finish_stopped(path, work.tell_end)
     try:
         code = work.rank_main(identity, store, path)
     except ClusterlabError as error:
-        work.tell_end(path, int(error.exit_code), str(error))
+        said = str(error)
+        ending.tell(int(error.exit_code), lambda code: work.tell_end(path, code, said))
         raise
-    except SystemExit as stop:  # SIGTERM: scancel, a time limit, another rank's death
-        work.tell_end(path, stop.code if isinstance(stop.code, int) else 1, "stopped by a signal")
+    except SystemExit as stop:  # a second SIGTERM to work that ends at a good place by itself
+        code = stop.code if isinstance(stop.code, int) else 1
+        ending.tell(code, lambda code: work.tell_end(path, code, "stopped by a signal"))
         raise
-    return work.tell_end(path, code, None)
+    return ending.tell(code, lambda code: work.tell_end(path, code, None))

@@ -25,9 +25,15 @@ def aftermath_of(identity: RankIdentity, run_path: Path) -> Aftermath:
         except (ClusterlabError, OSError) as error:
             print(f"clusterlab: {error}", file=sys.stderr)
             print("\n".join(trouble.lines()), file=sys.stderr, flush=True)
-        # Ranks of a launcher of ours are outlived by it. Elsewhere rank 0 ends the run, when it still can.
+        # Ranks of a launcher of ours are outlived by it. Elsewhere rank 0 ends the run, when it still
+        # can; when it has, its word stays.
         rank_0_is_gone = any(seen.rank == 0 for seen in trouble.silent)
-        if identity.source != "local" and (trouble.complaint.passed or rank_0_is_gone):
+        ended = open_run(run_path).info.attempts[-1].ended_utc is not None
+        if (
+            identity.source != "local"
+            and (trouble.complaint.passed or rank_0_is_gone)
+            and not ended
+        ):
             end_run(run_path, ExitCode.DEADLINE, trouble.reason)
 
     return Aftermath(folder, tell)

@@ -232,6 +232,7 @@ def failed(exit_status: int | None, exit_signal: int = 0, state: str = "FAILED")
 
 
 KILLED = "srun: error: n0: task 0: Terminated\nsrun: error: n1: task 3: Killed\n"
+HEEDED = "srun: error: n1: tasks 2-3: Exited with exit code 143\n"
 FOUR = "srun: error: n0: tasks 0-1: Exited with exit code 4\n"
 
 
@@ -247,6 +248,10 @@ FOUR = "srun: error: n0: tasks 0-1: Exited with exit code 4\n"
         (failed(4), FOUR + FOUR.replace("4", "1"), 1, 1, "exit code 1"),
         (failed(4), FOUR.replace("4", "127"), None, 4, "exit code 127"),
         (failed(4), "srun: error: n0: task 0: Terminated", None, 4, "signal 15 (SIGTERM)"),
+        (failed(4), HEEDED + KILLED, 143, 4, "rank 3 on n1 was ended by signal 9 (SIGKILL)"),
+        (failed(4), HEEDED + FOUR, 4, 4, "ranks [0-1] on n0 ended with exit code 4"),
+        (failed(1), HEEDED + FOUR.replace("4", "1"), 1, 1, "exit code 1"),
+        (failed(4), HEEDED, 143, 4, "exit code 143"),
         (failed(2), "", None, 2, "exit code 2"),
         (failed(None), "", 1, 1, "exit code 1"),
         (failed(127), "", None, 4, "exit code 127"),
