@@ -50,3 +50,26 @@ def without_gdr(world: World) -> World | None:
     if comm.network.transport in ("tcp", "tcpx", "tcpxo"):
         return None
     return world.with_comm(replace(comm, network=replace(comm.network, gdr=False)))
+
+
+def with_all_nics(world: World) -> tuple[World, str]:
+    """Where one GPU is all that a node has, and reaches fewer NICs than the node has: as if all carried its
+    traffic, and what was idle in words. Else the same world, and no words.
+    """
+    comm = world.comm
+    network = comm.network
+    if network is None or comm.nodes < 2 or comm.ranks_per_node > 1 or network.nics < 2:
+        return world, ""
+    fabric = world.request.fabric
+    device = world.request.groups[0][0]
+    if len(fabric.on_host(device.host, "gpu")) > 1:
+        return world, ""
+    ring = comm.graphs["ring"]
+    reached = ring.channels * ring.inter_GBps / network.nic_GBps
+    if reached > _MOST_REACHED * network.nics:
+        return world, ""
+    words = f"{max(1, round(reached))} of {network.nics} NICs reached by the node's one GPU"
+    return with_nic_share(world, network.nics / reached), words
+
+
+_MOST_REACHED = 0.6

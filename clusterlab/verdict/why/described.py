@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clusterlab.cost.scoring.choices import choice_of
+from clusterlab.cost.scoring.gpus import read_gpu
 from clusterlab.cost.scoring.measured import MeasuredPoint
 
 _SETTING = re.compile(r"[,;(]?\s*\b(?:NCCL|RCCL)_[A-Z0-9_]+\s*=\s*[^\s,;)]+\)?")
@@ -70,6 +71,21 @@ def as_hardware(points: Sequence[MeasuredPoint]) -> Described:
             replace(point, intra_fabric=intra, inter_fabric=inter, algo=algo, proto=proto)
         )
     return Described(tuple(cleaned), tuple(said))
+
+
+_STANDS_IN = "A40"
+"""For cards that nobody names: PCIe 4, like most of what is joined by PCIe alone."""
+
+
+def standing_in(points: Sequence[MeasuredPoint]) -> tuple[MeasuredPoint, ...] | None:
+    """``points`` with an ordinary card in place of one that is not named, where PCIe joins them; else None.
+
+    A GPU that is named and not known is no other.
+    """
+    gpu = read_gpu(points[0].gpu, points[0].system)
+    if gpu.chip is not None or gpu.names is not None or not _by_pcie(points[0].intra_fabric):
+        return None
+    return tuple(replace(point, gpu=_STANDS_IN) for point in points)
 
 
 CODE_OF_VARIABLE = {

@@ -2,41 +2,108 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from clusterlab.core.findings import Verdict
+from clusterlab.verdict.why.bands import bands_of
+from clusterlab.verdict.why.ordinary import Ordinary, Seen, kind_of, ordinary
 from clusterlab.verdict.why.scene import Scene
+from clusterlab.verdict.why.shapes import Shape, shapes_of
 
-_SMALL = 64 << 10
-_LARGE = 64 << 20
+ALARMING_FALL = 1.4
+"""A larger buffer faster by so much, in the fastest rows of both sizes: one healthy curve in fifty has it."""
+
+_LEAST_FALL_BYTES = 16 << 10
+"""Below, a fall is of a few µs: a change of protocol, or a timer."""
+
+SAID_AND_SLOWER = math.log(1.05)
+"""Where the run itself says what is in the way, so little is enough."""
+
+_GUESSED = 3.0
+"""Wider limits (in logarithms) where the GPU is not known."""
+
+_STILL_AS_FORCED = math.log(2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The verdict and what it rests on; ``slowdown`` by band: measured over expected, and what is ordinary."""
+    """The verdict and what it rests on; ``slowdown`` by band: measured over expected, and what is ordinary.
+
+    ``shapes``: what the curve shows without any prediction.
+    """
 
     verdict: Verdict
     reason: str
     slowdown: Mapping[str, tuple[float, float]]
+    shapes: tuple[Shape, ...] = ()
 
 
-def detect(scene: Scene) -> Detected:
-    """Slow where a band's median is beyond what is ordinary."""
-    sizes = np.array(scene.sizes)
-    bands = {
-        "floor": (sizes < _SMALL, 3.2),
-        "middle": ((sizes >= _SMALL) & (sizes < _LARGE), 3.2),
-        "plateau": (sizes >= np.unique(sizes)[-2:][0], 1.6),
-    }
-    slowdown = {
-        name: (float(np.exp(np.median(scene.ratio[mask]))), most)
-        for name, (mask, most) in bands.items()
-        if mask.any()
-    }
-    slow = [f"{n} {r:.2f}" for n, (r, most) in slowdown.items() if r > most]
+def detect(
+    scene: Scene, known: Ordinary | None = None, without: Mapping[str, Seen] | None = None
+) -> Detected:
+    """Slow where a band's median is beyond what is ordinary of the class, or a larger buffer is faster.
+
+    ``without``: by band, measurements of the same class to leave out of what is ordinary.
+    """
+    known = known or ordinary()
+    kind = kind_of(scene.world.comm)
+    sizes = np.array(scene.sizes, float)
+    bands = bands_of(sizes, scene.ratio)
+    wider = _GUESSED if scene.guessed else 1.0
+    limits = {b: known.limit(b, kind, (without or {}).get(b)) * wider for b in bands}
+    slowdown = {band: (math.exp(bands[band]), math.exp(limits[band])) for band in bands}
+    shapes = shapes_of(scene.sizes, np.exp(scene.data.log_time).tolist())
+    slow = [
+        f"{_NAMES[band]} takes {math.exp(bands[band]):.3g} times what is expected (ordinary: up to "
+        f"{math.exp(limits[band]):.3g})"
+        for band in bands
+        if bands[band] > limits[band]
+    ]
+    slow += [s.evidence for s in shapes if _alarms(s)]
+    if not slow:
+        slow = _said(scene, bands)
     if slow:
-        return Detected(Verdict.SLOW, "slower than expected: " + ", ".join(slow), slowdown)
-    return Detected(Verdict.PASS, "as expected", slowdown)
+        return Detected(Verdict.SLOW, "; ".join(slow), slowdown, shapes)
+    fast = [band for band in ("floor", "plateau") if bands.get(band, 0.0) < -limits.get(band, 0.0)]
+    if fast:
+        reason = "; ".join(
+            f"{_NAMES[band]} takes {math.exp(bands[band]):.3g} times what is expected (ordinary: from "
+            f"{math.exp(-limits[band]):.3g})"
+            for band in fast
+        )
+        return Detected(Verdict.FAST_UNEXPECTED, reason, slowdown, shapes)
+    near = ", ".join(f"{_NAMES[b]} {math.exp(v):.3g}" for b, v in bands.items() if b != "hump")
+    reason = f"measured over expected time is ordinary for {kind}: {near}"
+    return Detected(Verdict.PASS, reason, slowdown, shapes)
+
+
+def _alarms(shape: Shape) -> bool:
+    large = shape.sizes[-1] >= _LEAST_FALL_BYTES
+    return shape.kind == "fall" and shape.strength >= ALARMING_FALL and large
+
+
+_NAMES = {
+    "floor": "what is below 64 KiB",
+    "middle": "64 KiB to 64 MiB",
+    "plateau": "the largest two sizes",
+    "hump": "a window of sizes between them",
+}
+
+
+def _said(scene: Scene, bands: Mapping[str, float]) -> list[str]:
+    """What the run says is in its way, where it is slower than without."""
+    if not scene.said:
+        return []
+    words = ", ".join(one.words for one in scene.said)
+    ends = [bands[name] for name in ("plateau", "floor") if name in bands]
+    forced = all(one.code in ("ALGO_FORCED", "PROTO_FORCED") for one in scene.said)
+    least = _STILL_AS_FORCED if forced else SAID_AND_SLOWER
+    if ends and min(ends) > least:
+        return [
+            f"the run says {words}, and takes {math.exp(max(ends)):.3g} times what is expected without"
+        ]
+    return []

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.cost.scoring.measured import MeasuredPoint
 from clusterlab.cost.scoring.scored import request_for
 from clusterlab.topology.fabric import Fabric
-from clusterlab.verdict.why.described import Said, as_hardware
+from clusterlab.verdict.why.candidate import Candidate
+from clusterlab.verdict.why.changes import with_all_nics
+from clusterlab.verdict.why.described import Said, as_hardware, standing_in
 from clusterlab.verdict.why.detect import detect
 from clusterlab.verdict.why.of_library import of_library
 from clusterlab.verdict.why.of_links import of_links
@@ -19,7 +22,7 @@ from clusterlab.verdict.why.of_network import of_network
 from clusterlab.verdict.why.rank import rank
 from clusterlab.verdict.why.saying import hypothesis
 from clusterlab.verdict.why.scene import Scene
-from clusterlab.verdict.why.types import TableAnswer
+from clusterlab.verdict.why.types import Hypothesis, TableAnswer
 from clusterlab.verdict.why.world import world_of
 
 LEAST_POINTS = 2
@@ -48,16 +51,13 @@ def explain_table(
             "one point is no curve: measure more sizes",
             points=len(points),
         )
-    described = as_hardware(points)
-    ordered = tuple(sorted(described.points, key=lambda p: (p.size_bytes, p.line)))
     try:
-        world = world_of(request_for(ordered[-1], fabric, asked))
-        scene = Scene(world, ordered, (*described.said, *said))
+        scene, remarks = _scene(points, fabric, asked, said)
         found = detect(scene)
     except ClusterlabError as error:
         reason = f"no prediction to hold it against: {error}"
         return TableAnswer(name, Verdict.NO_VERDICT, reason, points=len(points))
-    hypotheses: tuple = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
     if found.verdict == Verdict.SLOW:
         causes = rank(scene, candidates(scene))
         hypotheses = tuple(hypothesis(scene, one) for one in causes)
@@ -67,11 +67,34 @@ def explain_table(
         found.reason,
         hypotheses,
         found.slowdown,
+        remarks,
         points=len(points),
     )
 
 
-def candidates(scene: Scene):
+def _scene(
+    points: Sequence[MeasuredPoint], fabric: Fabric | None, asked: Asked, said: Sequence[Said]
+) -> tuple[Scene, tuple[str, ...]]:
+    """The table's machines as they should be. Raises UsageError where nothing can be predicted."""
+    described = as_hardware(points)
+    remarks: tuple[str, ...] = ()
+    try:
+        request = request_for(described.points[-1], fabric, asked)
+    except UsageError:
+        instead = standing_in(described.points)
+        if instead is None:
+            raise
+        described = replace(described, points=instead)
+        request = request_for(instead[-1], fabric, asked)
+        remarks = (f"the GPU is not named: held against {instead[0].gpu}, within wider limits",)
+    ordered = tuple(sorted(described.points, key=lambda p: (p.size_bytes, p.line)))
+    world, idle = with_all_nics(world_of(request))
+    idles = (Said("FEWER_NICS_THAN_EXPECTED", idle),) if idle else ()
+    scene = Scene(world, ordered, (*described.said, *said, *idles), guessed=bool(remarks))
+    return scene, remarks
+
+
+def candidates(scene: Scene) -> Iterator[Candidate]:
     """Every cause's candidates for this system."""
     yield from of_links(scene)
     yield from of_network(scene)

@@ -18,12 +18,13 @@ from clusterlab.verdict.why.world import World
 @dataclass(frozen=True)
 class Scene:
     """``world`` is the machines as they should be; ``points`` in order of size; ``said`` what the run says
-    of itself.
+    of itself. ``guessed``: the GPU is not named, an ordinary one stands in.
     """
 
     world: World
     points: tuple[MeasuredPoint, ...]
     said: tuple[Said, ...] = ()
+    guessed: bool = False
 
     @cached_property
     def sizes(self) -> list[int]:
