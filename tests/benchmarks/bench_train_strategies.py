@@ -1,7 +1,7 @@
 """Every strategy's step: measured beside predicted, explicit beside torch's own, calls beside a sweep's.
 
     python tests/benchmarks/bench_train_strategies.py --ranks 2 --fabric h200-2 [--out FOLDER]
-        [--layers 8 --hidden 2048 --vocab 32000 --sequence 2048 --batch 8] [--only dp tp]
+        [--layers 8 --hidden 2048 --vocab 32000 --sequence 2048 --batch 8] [--only dp tp "pp 1f1b"]
 
 Each variant is a run of `clusterlab train`, one after the other, its step predicted (--fabric, --compute)
 before its first; the median over all steps but the first five counts. Forms that are compared run in turn,
@@ -100,7 +100,7 @@ def trained(options: argparse.Namespace, variant: str, turn: int) -> Stepped | N
     steps = read_lines(folder).steps[WARM:]
 
     def middle(part: str) -> float:
-        return statistics.median(getattr(step, f"{part}_us") for step in steps)
+        return float(statistics.median(getattr(step, f"{part}_us") for step in steps))
 
     found = Stepped(
         variant,
@@ -215,13 +215,15 @@ def main() -> None:
     parser.add_argument("--dtype")
     parser.add_argument("--least-bytes", type=int, default=1 << 20, help="of calls looked at alone")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one run")
-    parser.add_argument("--only", nargs="+", help="variants whose names begin so")
+    parser.add_argument(
+        "--only", nargs="+", choices=VARIANTS, metavar="VARIANT", help=", ".join(VARIANTS)
+    )
     parser.add_argument("--no-alone", action="store_true", help="leave the calls alone out")
     parser.add_argument("--out", default="strategies")
     options = parser.parse_args()
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
-    names = [v for v in VARIANTS if not options.only or v.startswith(tuple(options.only))]
+    names = options.only or list(VARIANTS)
     again = [v for v in names if any(v in pair and set(pair) <= set(names) for pair in AGAINST)]
     found: list[Stepped] = []
     with (folder / "steps.csv").open("w", newline="", buffering=1) as file:
