@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterlab.trainers.completion import note_end
 from clusterlab.trainers.config import MeshConfig
-from clusterlab.trainers.ledger import Ledger
+from clusterlab.trainers.ledger import Ledger, OpenEntry
 from clusterlab.trainers.mesh import AXES, groups_of
 
 if TYPE_CHECKING:
@@ -178,9 +178,7 @@ class Axis:
         """``tensor``: the one whose bytes count. ``at_once``: it is waited for now."""
         if self.size == 1:
             return Pending(lambda: None)
-        size_bytes = tensor.numel() * tensor.element_size()
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        entry = self.ledger.begin(op, self.name, self.ranks, size_bytes, dtype)
+        entry = noted(self, op, tensor)
         work = call()
         self.ledger.issued(entry)
         if not at_once:
@@ -196,6 +194,13 @@ class Axis:
             kept.clear()
 
         return Pending(wait)
+
+
+def noted(axis: Axis, op: str, tensor: torch.Tensor, *, times: int = 1) -> OpenEntry:
+    """A call along ``axis`` begins, in the ledger; its bytes are those of ``times`` ``tensor``."""
+    size_bytes = times * tensor.numel() * tensor.element_size()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return axis.ledger.begin(op, axis.name, axis.ranks, size_bytes, dtype)
 
 
 def open_axes(mesh: MeshConfig, rank: int, ledger: Ledger) -> dict[str, Axis]:

@@ -104,8 +104,9 @@ def dense_ways_of(own: OnRank) -> Ways:
             mesh_of,
         )
 
-        mesh = mesh_of(axis, own.device)
-        return TorchTensorWays() if sequence is None else TorchSequenceWays(own.setup, axis, mesh)
+        if sequence is None:
+            return TorchTensorWays(axis)
+        return TorchSequenceWays(own.setup, axis, mesh_of(axis, own.device))
     if sequence is None:
         return TensorWays(axis)
     return (SequenceWays if sequence == "tp" else UlyssesWays)(own.setup, axis)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from clusterlab.trainers.ledger import Ledger
+    from clusterlab.trainers.ledger import Ledger, OpenEntry
 
 
-def note_end(ledger: Ledger, entry: Any, work: Any, channel: str) -> None:
+def note_end(ledger: Ledger, entry: OpenEntry, work: Any, channel: str) -> None:
     """``entry`` of ``ledger`` ends when ``work`` is done. Those of one ``channel`` are done in order."""
     if ledger.on_gpu:
         import torch

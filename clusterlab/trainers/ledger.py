@@ -19,7 +19,7 @@ from clusterlab.core.stepping import Entry, Span
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceMark", "Entry", "HostMark", "Ledger", "Mark", "Span"]
+__all__ = ["DeviceMark", "Entry", "HostMark", "Ledger", "Mark", "OpenEntry", "Span"]
 
 
 class Mark(Protocol):
@@ -59,7 +59,9 @@ class DeviceMark:
 
 
 @dataclass(slots=True)
-class _Open:
+class OpenEntry:
+    """An Entry in the making."""
+
     op: str
     axis: str
     ranks: tuple[int, ...]
@@ -87,7 +89,7 @@ class Ledger:
         self._micro_batch: int | None = None
         self._step = -1
         self._origin: Mark | None = None
-        self._open: list[_Open] = []
+        self._open: list[OpenEntry] = []
         self._spans: list[tuple[str, int | None, Mark, Mark]] = []
         self.entries: list[Entry] = []
         self.spans: list[Span] = []
@@ -132,28 +134,30 @@ class Ledger:
         finally:
             self._phase, self._micro_batch = before
 
-    def begin(self, op: str, axis: str, ranks: Sequence[int], size_bytes: int, dtype: str) -> _Open:
+    def begin(
+        self, op: str, axis: str, ranks: Sequence[int], size_bytes: int, dtype: str
+    ) -> OpenEntry:
         """A collective begins now."""
-        entry = _Open(
+        entry = OpenEntry(
             op, axis, tuple(ranks), size_bytes, dtype, self._phase, self._micro_batch, self.mark()
         )
         self._open.append(entry)
         return entry
 
-    def issued(self, entry: _Open) -> None:
+    def issued(self, entry: OpenEntry) -> None:
         """The call has returned: the host goes on. A GPU's stream never stood still for it."""
         if self._mark is HostMark:
             entry.issued = self.mark()
 
-    def waiting(self, entry: _Open) -> None:
+    def waiting(self, entry: OpenEntry) -> None:
         """The rank goes no further until it is done: from here on it is exposed."""
         entry.waited = self.mark()
 
-    def end(self, entry: _Open) -> None:
+    def end(self, entry: OpenEntry) -> None:
         """It is done, or on a GPU will be when the stream gets here."""
         entry.end = self.mark()
 
-    def seen(self, entry: _Open, *, at_once: bool) -> None:
+    def seen(self, entry: OpenEntry, *, at_once: bool) -> None:
         """The rank has waited, and sees that it is done. Perhaps it was before: unless something noted its
         end, or the rank waited ``at_once``.
         """

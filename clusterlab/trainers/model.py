@@ -8,6 +8,7 @@ Shapes: x_BSH; with positions split among ranks S is a rank's own part.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,6 +26,10 @@ class Ways:
 
     forced_BSK: torch.Tensor | None = None
     """Experts of the next forward's tokens where routing is forced (moe.force); -1: of none."""
+
+    def noting(self) -> AbstractContextManager[None]:
+        """Around a step: calls that a library makes by itself are in the ledger, too."""
+        return nullcontext()
 
     def split(self, x_BSH: torch.Tensor) -> torch.Tensor:
         """After the embedding: this rank's positions."""

@@ -152,7 +152,7 @@ class PlainTrainer:
         setup, ledger, update = self._rank.setup, self._rank.ledger, self._update
         micro_batches = setup.train.micro_batches
         total = torch.zeros((), dtype=torch.float64, device=self._rank.device)
-        with ledger.step(number):
+        with ledger.step(number), self._model.ways.noting():
             update.begin()
             for m in range(micro_batches):
                 with ledger.during("data", m):

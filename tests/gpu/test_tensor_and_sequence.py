@@ -51,14 +51,16 @@ def test_equals_the_reference(tmp_path: Path, gpus: int, sequence, library: bool
                 assert worst < 1e-10, f"{weight.name}: {worst}"
 
 
-@pytest.mark.parametrize("sequence", [None, "tp", "ulysses"])
-def test_the_ledger_is_the_plan_and_times_every_call(tmp_path: Path, gpus: int, sequence) -> None:
+@pytest.mark.parametrize(("sequence", "library"), KINDS)
+def test_the_ledger_is_the_plan_and_times_every_call(
+    tmp_path: Path, gpus: int, sequence, library: bool
+) -> None:
     from collections import Counter
 
     from clusterlab.trainers.plans import sp, tp
     from clusterlab.trainers.plans.plan import counted
 
-    setup = setup_of(sequence, "bfloat16", library=False)
+    setup = setup_of(sequence, "bfloat16", library=library)
     for rank, said in enumerate(train(setup, tmp_path, one_gpu=gpus < RANKS)):
         assert said.losses[-1] < said.losses[0]
         entries = said.entries

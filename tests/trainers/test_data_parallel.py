@@ -15,6 +15,7 @@ from clusterlab.trainers.plans.buckets import buckets
 from clusterlab.trainers.strategies.library import ddp, fsdp2  # noqa: F401
 from clusterlab.trainers.weights import weights_of
 from tests.trainers.ranks import assert_equal_to_reference, assert_ledger_is_plan, small, train
+from tests.trainers.witness import assert_nothing_escaped, watching
 
 pytestmark = pytest.mark.ranks
 
@@ -56,9 +57,10 @@ def test_torchs_own_equals_one_process_and_makes_its_plan(
         library=True,
         **SIZES,
     )
-    done = train(setup, tmp_path)
+    done = train(setup, tmp_path, spoil=watching(tmp_path, 1))
     assert_equal_to_reference(done)
     assert_ledger_is_plan(done, dp.calls, first_step=1)
+    assert_nothing_escaped(done, tmp_path, 1)
     if kind == "ddp":
         (bucket,) = (key for key in done.calls(0, 0) if key[5] == "backward")
         assert bucket[3] == sum(

@@ -1,53 +1,29 @@
-"""Torch's own tensor and sequence parallelism: equal to the reference, with the explicit form's calls."""
+"""Torch's own tensor and sequence parallelism: equal to the reference, all its calls in the ledger."""
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from clusterlab.trainers.plans import sp, tp
 from clusterlab.trainers.plans.plan import counted
-from clusterlab.trainers.step import Trainer
 
 # Imported before the ranks are forked, for it takes seconds.
 from clusterlab.trainers.strategies.library import dtensor
-from tests.trainers.ranks import assert_equal_to_reference, small, train
+from tests.trainers.ranks import (
+    assert_equal_to_reference,
+    assert_ledger_is_plan,
+    small,
+    train,
+)
 from tests.trainers.test_tensor_and_sequence import split
+from tests.trainers.witness import assert_nothing_escaped, watching
 
 pytestmark = pytest.mark.ranks
-
-OPS = {
-    "all_reduce": "all_reduce",
-    "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-}
-"""DTensor's calls and ours."""
-
-
-class Calls(TorchDispatchMode):
-    """Counts (operation, bytes) of DTensor's collectives, in the ledger's convention."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[tuple[str, int]] = Counter()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
-        if dtensor.DTensor in types:
-            return NotImplemented  # seen again, on the ranks' parts
-        out = func(*args, **(kwargs or {}))
-        namespace, _, name = str(func).partition(".")
-        if namespace == "_c10d_functional" and name.partition(".")[0] in OPS:
-            size = max(t.numel() * t.element_size() for t in (args[0], out))
-            self.seen[OPS[name.partition(".")[0]], size] += 1
-        return out
 
 
 @pytest.mark.parametrize("sequence", [None, "tp"])
@@ -56,36 +32,25 @@ class Calls(TorchDispatchMode):
     [{"tp": 2, "micro_batches": 2}, {"tp": 4, "layers": 2}, {"tp": 2, "experts": 4, "layers": 2}],
     ids=lambda changes: "-".join(f"{name}{value}" for name, value in changes.items()),
 )
-def test_equals_the_reference_with_the_calls_of_the_explicit_form(
+def test_equals_the_reference_and_makes_the_planned_calls_and_no_others(
     tmp_path: Path, sequence: str | None, changes: dict[str, Any]
 ) -> None:
     setup = split(sequence, library=True, **changes)
-    seen = tmp_path / "seen.pickle"
-
-    def count(rank: int, trainer: Trainer) -> None:
-        step = trainer.step
-
-        def counted(number: int) -> float:
-            if number > 0 or rank > 0:
-                return step(number)
-            with Calls() as calls:
-                loss = step(number)
-            seen.write_bytes(pickle.dumps(calls.seen))
-            return loss
-
-        trainer.step = counted  # type: ignore[method-assign]
-
-    ranks = train(setup, tmp_path, spoil=count)
+    ranks = train(setup, tmp_path, spoil=watching(tmp_path, 0))
     assert_equal_to_reference(ranks)
-    planned: Counter[tuple[str, int]] = Counter()
-    for call in (*tp.calls(setup, 0), *sp.calls(setup, 0)):
-        if call.phase != "reduce":
-            planned[call.op, call.size_bytes] += call.count
-    norm = setup.model.hidden * torch.float64.itemsize
-    if sequence == "tp":
-        # DTensor sums gradients of norms' weights and biases one by one.
-        planned["all_reduce", norm] += 2 * (2 * setup.model.layers + 1)
-    assert pickle.loads(seen.read_bytes()) == planned
+    assert_ledger_is_plan(
+        ranks, lambda setup, rank: [*tp.calls(setup, rank), *sp.calls(setup, rank)]
+    )
+    assert_nothing_escaped(ranks, tmp_path, 0)
+
+
+def test_every_call_has_an_end_and_a_wait(tmp_path: Path) -> None:
+    ranks = train(split("tp", tp=2, layers=2, library=True), tmp_path)
+    entries = [entry for own in ranks.entries for entry in own]
+    assert entries
+    for entry in entries:
+        assert entry.waited_us is not None and entry.issued_us is not None
+        assert 0 <= entry.start_us <= entry.issued_us <= entry.waited_us <= entry.end_us
 
 
 def test_gradients_equal_those_of_the_explicit_form(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from clusterlab.trainers.strategies.pp import PipelineTrainer
 from clusterlab.trainers.strategies.split import SplitBackward
 from clusterlab.trainers.strategies.stages import Stages
 from tests.trainers.ranks import assert_equal_to_reference, assert_ledger_is_plan, small, train
+from tests.trainers.witness import assert_nothing_escaped, watching
 
 pytestmark = pytest.mark.ranks
 
@@ -66,12 +67,16 @@ def test_trains_as_one_process_does_and_makes_the_planned_calls(
 
 @pytest.mark.parametrize("changes", [ALONE[0], ALONE[2], COMBINED[0], COMBINED[1]], ids=named)
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_torchs_own_schedules_train_the_same(
+def test_torchs_own_schedules_train_the_same_with_the_planned_calls_and_no_others(
     tmp_path: Path, name: str, changes: dict[str, Any]
 ) -> None:
     if name in ("interleaved", "zero_bubble") and changes["micro_batches"] == 3:
         changes = {**changes, "micro_batches": 4}
-    assert_equal_to_reference(train(scheduled(name, {**changes, "library": True}), tmp_path))
+    setup = scheduled(name, {**changes, "library": True})
+    ranks = train(setup, tmp_path, spoil=watching(tmp_path, 1))
+    assert_equal_to_reference(ranks)
+    assert_ledger_is_plan(ranks, calls_of, first_step=1)
+    assert_nothing_escaped(ranks, tmp_path, 1)
 
 
 @pytest.mark.parametrize("name", ["interleaved", "zero_bubble"])

@@ -12,8 +12,8 @@ from clusterlab.trainers.plans.tp import activation_bytes
 
 def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     """Of ``rank``: for each micro-batch and each of its stages x to the next one and its gradient to the one
-    before, and a byte ahead of each. All schedules send the same, only when differs. Torch's own pipeline
-    sends past the ledger: there the loss is all.
+    before, and a byte ahead of each. All schedules send the same, only when differs; torch's own have no
+    byte ahead.
     """
     mesh, M = setup.mesh, setup.train.micro_batches
     if mesh.pp == 1:
@@ -34,7 +34,7 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
         )
         for (op, phase), count in way.items()
     ]  # fmt: skip
-    found += [
+    found += [] if setup.train.library else [
         PlannedCall(
             op, "pp", ranks, 1, "uint8", "handshake", way[op, "forward"] + way[op, "backward"],
             True, "a byte ahead of each, to tell waiting from transfer",
@@ -46,8 +46,6 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
             "all_reduce", "pp", ranks, 8, "float64", "loss", 1, False, "the last stage's loss"
         )
     )
-    if setup.train.library:
-        return (found[-1],)
     return tuple(call for call in found if call.count)
 
 

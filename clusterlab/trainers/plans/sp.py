@@ -9,7 +9,7 @@ from clusterlab.trainers.config import Setup
 from clusterlab.trainers.mesh import group_of, place_of
 from clusterlab.trainers.plans.plan import PlannedCall
 from clusterlab.trainers.plans.schedules import layers_of, stages_of
-from clusterlab.trainers.plans.tp import activation_bytes, blocks, cut_pairs
+from clusterlab.trainers.plans.tp import activation_bytes, blocks, by_dtensor, cut_pairs
 from clusterlab.trainers.weights import Weight, weights_of
 
 
@@ -46,11 +46,26 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
     if pp == mesh.pp - 1:
         found.append(call("all_gather", size, "forward", M, "positions of x before the head"))
     held = {w.name: w for w in held_by(setup, rank)}
-    for names in partial_buckets(setup, held):
+    for names in summed_together(setup, held):
         elements = sum(own_elements(held[name], setup) for name in names)
         size_bytes = elements * DTYPES[train.dtype].bytes
         found.append(call("all_reduce", size_bytes, "reduce", 1, "gradients of own positions"))
     return tuple(found)
+
+
+def summed_together(setup: Setup, names: Iterable[str]) -> list[list[str]]:
+    """``partial_buckets`` of a rank's parameters ``names``; DTensor sums a norm's one by one, and a row's
+    bias, which it adds before the sum over ranks, not at all.
+    """
+    if not by_dtensor(setup):
+        return partial_buckets(setup, names)
+    found = list(names)
+    norms = [[name] for name in found if "norm" in name]
+    return norms + partial_buckets(setup, [n for n in found if n.split(".")[2:3] in _PLAIN])
+
+
+_PLAIN = (["router"], ["experts"])
+"""Modules of a block that no style of DTensor's is for."""
 
 
 def partial_buckets(setup: Setup, names: Iterable[str]) -> list[list[str]]:

@@ -29,7 +29,7 @@ def calls(setup: Setup, rank: int) -> tuple[PlannedCall, ...]:
 
 
 def by_dtensor(setup: Setup) -> bool:
-    """Whether torch's DTensor makes the calls along ``tp``, where the ledger does not see them.
+    """Whether torch's DTensor makes the calls along ``tp``.
 
     Torch has nothing with positions split instead of weights; beside torch's own data parallelism, which
     takes plain parameters here, the explicit form runs.

@@ -65,7 +65,7 @@ class PipelineTrainer:
     def step(self, number: int) -> float:
         """As in Trainer."""
         stages, ledger, update = self._stages, self._rank.ledger, self._update
-        with ledger.step(number):
+        with ledger.step(number), stages.model.ways.noting():
             update.begin()
             stages.begin(number)
             for step in self._program:

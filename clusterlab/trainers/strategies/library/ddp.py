@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from clusterlab.trainers.axis import noted
 from clusterlab.trainers.model import Transformer
 from clusterlab.trainers.step import LocalUpdate, OnRank
 
@@ -64,9 +65,7 @@ class TorchDdpUpdate(LocalUpdate):
     def _add(self, _state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         axis, buffer = self._axis, bucket.buffer()
         ledger = axis.ledger
-        dtype = str(buffer.dtype).removeprefix("torch.")
-        size_bytes = buffer.numel() * buffer.element_size()
-        entry = ledger.begin("all_reduce", axis.name, axis.ranks, size_bytes, dtype)
+        entry = noted(axis, "all_reduce", buffer)
         work = dist.all_reduce(buffer, group=axis.group, async_op=True)
         assert work is not None, "asynchronous"
         ledger.issued(entry)

@@ -17,13 +17,14 @@ Backward the gradients go the other way, so the calls are those of strategies/tp
 for two: a norm's gradients are summed one by one, and a row's bias, which DTensor adds to the Partial sum,
 sees all positions and needs none.
 
-Shapes of a rank are those of the explicit forms. DTensor calls torch.distributed itself, so the ledger does
-not see these calls; a test counts them.
+Shapes of a rank are those of the explicit forms. DTensor makes its calls itself; noted.py puts them into the
+ledger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
@@ -49,6 +50,7 @@ from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.model import Linear, Transformer, Ways, named
 from clusterlab.trainers.step import Held, LocalUpdate, held
+from clusterlab.trainers.strategies.library.noted import noting_functional
 from clusterlab.trainers.strategies.sp import PositionWays
 from clusterlab.trainers.weights import weights_of
 
@@ -113,6 +115,13 @@ class StackedColwise(ParallelStyle):
 
 class TorchTensorWays(Ways):
     """The modules' styles do what enter and leave would."""
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+
+    def noting(self) -> AbstractContextManager[None]:
+        """As in Ways."""
+        return noting_functional(self.axis)
 
     def rows(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
         """As in Ways; DTensor adds a replicated bias to a partial sum once."""

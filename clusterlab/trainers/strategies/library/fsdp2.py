@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
-from clusterlab.trainers.axis import Axis
+from clusterlab.trainers.axis import Axis, noted
 from clusterlab.trainers.model import Transformer, named
 from clusterlab.trainers.step import Held, LocalUpdate, OnRank
 from clusterlab.trainers.strategies.modules import modules_of
@@ -78,10 +78,8 @@ class _Noted:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def _note(self, op: str, whole: torch.Tensor, call: Callable[[], Any]) -> None:
-        axis, ledger = self._axis, self._axis.ledger
-        dtype = str(whole.dtype).removeprefix("torch.")
-        size_bytes = whole.numel() * whole.element_size()
-        entry = ledger.begin(op, axis.name, axis.ranks, size_bytes, dtype)
+        ledger = self._axis.ledger
+        entry = noted(self._axis, op, whole)
         if whole.device.type == "cpu":
             ledger.waiting(entry)
         call()

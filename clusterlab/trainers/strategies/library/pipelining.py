@@ -13,8 +13,9 @@
 ``scale_grads=False``: torch would divide gradients by the number of micro-batches, for losses that are means
 over one; ours are parts of a sum.
 
-Torch sends by itself: the ledger sees what stages compute (spans), neither sends nor receives. The last two
-schedules take micro-batches only in rounds of equal size.
+Torch sends by itself; noted.py puts its sends and receives into the ledger. There are no handshakes, so
+waiting for a message is not told from its transfer. The last two schedules take micro-batches only in rounds
+of equal size.
 
 Shapes: the batch of a data parallel rank (M·B, S) in, x_BSH between stages, logits_BSV out.
 """
@@ -25,6 +26,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import (
     PipelineStage,
@@ -40,6 +42,7 @@ from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.model import Transformer, loss_of, named
 from clusterlab.trainers.plans.schedules import group_sizes, layers_of, stages_of
 from clusterlab.trainers.step import Held, OnRank, Update, samples_of
+from clusterlab.trainers.strategies.library.noted import noting_messages
 from clusterlab.trainers.strategies.stages import received_shape
 
 ONE = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -60,9 +63,10 @@ class Part(nn.Module):
 
 
 class NotedStage(PipelineStage):
-    """The ledger has a span of each thing it computes."""
+    """The ledger has a span of each thing it computes; ``labels`` say what its messages belong to."""
 
     ledger: Ledger
+    labels: dict[int, tuple[str, int]]
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **more: Any) -> Any:
         with self.ledger.during("forward", fwd_chunk_id):
@@ -75,6 +79,22 @@ class NotedStage(PipelineStage):
     def backward_weight_one_chunk(self, bwd_chunk_id: int, *args: Any, **more: Any) -> Any:
         with self.ledger.during("backward", bwd_chunk_id):
             return super().backward_weight_one_chunk(bwd_chunk_id, *args, **more)
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("forward", fwd_chunk_id, super().get_fwd_recv_ops(fwd_chunk_id))
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("forward", fwd_chunk_id, super().get_fwd_send_ops(fwd_chunk_id))
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("backward", bwd_chunk_id, super().get_bwd_recv_ops(bwd_chunk_id))
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("backward", bwd_chunk_id, super().get_bwd_send_ops(bwd_chunk_id))
+
+    def _labelled(self, phase: str, micro_batch: int, ops: list[dist.P2POp]) -> list[dist.P2POp]:
+        self.labels.update({id(op.tensor): (phase, micro_batch) for op in ops})
+        return ops
 
 
 class TorchPipelineTrainer:
@@ -90,7 +110,10 @@ class TorchPipelineTrainer:
             )  # fmt: skip
         self._rank, self._model, self._update = rank, model, update
         self.parameters: Mapping[str, nn.Parameter] = named(model)
-        stages = [_stage(rank, model, stage) for stage in stages_of(rank.place.pp, setup)]
+        self._labels: dict[int, tuple[str, int]] = {}
+        stages = [
+            _stage(rank, model, stage, self._labels) for stage in stages_of(rank.place.pp, setup)
+        ]
         tokens = setup.train.batch * setup.model.sequence
 
         def loss_fn(logits_BSV: torch.Tensor, targets_BS: torch.Tensor) -> torch.Tensor:
@@ -108,8 +131,9 @@ class TorchPipelineTrainer:
         rank, ledger, update = self._rank, self._rank.ledger, self._update
         pp, setup = rank.axes["pp"], rank.setup
         losses: list[torch.Tensor] = []
-        with ledger.step(number):
+        with ledger.step(number), self._model.ways.noting(), noting_messages(pp, self._labels):
             update.begin()
+            self._labels.clear()
             with ledger.during("data"):
                 inputs, targets = self._data(number)
             first = (inputs,) if pp.index == 0 else ()
@@ -158,7 +182,9 @@ def check_rounds(name: str, pp: int, micro_batches: int) -> None:
     )
 
 
-def _stage(rank: OnRank, model: Transformer, stage: int) -> NotedStage:
+def _stage(
+    rank: OnRank, model: Transformer, stage: int, labels: dict[int, tuple[str, int]]
+) -> NotedStage:
     setup = rank.setup
     dtype: torch.dtype = getattr(torch, setup.train.dtype)
     tokens = torch.zeros((setup.rows, setup.model.sequence), dtype=torch.int64, device=rank.device)
@@ -173,5 +199,5 @@ def _stage(rank: OnRank, model: Transformer, stage: int) -> NotedStage:
         output_args=logits if stage == setup.stages - 1 else x,
         group=rank.axes["pp"].group,
     )
-    made.ledger = rank.ledger
+    made.ledger, made.labels = rank.ledger, labels
     return made
