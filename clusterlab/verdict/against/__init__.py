@@ -1,0 +1,1 @@
+"""Runs against runs: what differs, by how much, and whether that is more than runs differ by. Pure."""
