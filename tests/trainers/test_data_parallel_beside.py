@@ -24,11 +24,13 @@ MESHES: dict[str, dict[str, Any]] = {
     "tp and pp": {"dp": 2, "tp": 2, "pp": 2, "micro_batches": 2},
 }
 PIPELINES = [
-    (kind, schedule)
+    (kind, schedule, library)
     for kind in DATA_PARALLEL
-    for schedule in ("gpipe", "interleaved", "zero_bubble")
+    for schedule in ("gpipe", "1f1b", "interleaved", "zero_bubble")
+    for library in (False, True)
     if (kind, schedule) not in (("zero2", "interleaved"), ("zero2", "zero_bubble"))
     and (kind, schedule) != ("fsdp", "zero_bubble")
+    and not (library and kind == "fsdp")
 ]
 
 
@@ -43,15 +45,30 @@ def test_beside(tmp_path: Path, kind: str, mesh: str) -> None:
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(("kind", "schedule"), PIPELINES)
-def test_in_a_pipeline_of_any_schedule(tmp_path: Path, kind: str, schedule: str) -> None:
+@pytest.mark.parametrize(("kind", "schedule", "library"), PIPELINES)
+def test_in_a_pipeline_what_is_priced_as_hidden_goes_before_the_last_backward_ends(
+    tmp_path: Path, kind: str, schedule: str, library: bool
+) -> None:
     chunks = 2 if schedule == "interleaved" else 1
     setup = small(
-        dp=2, pp=2, micro_batches=4, schedule=schedule, chunks=chunks, data_parallel=kind, **SIZES
-    )
+        dp=2, pp=2, micro_batches=4, schedule=schedule, chunks=chunks, data_parallel=kind,
+        library=library, **SIZES,
+    )  # fmt: skip
     done = train(setup, tmp_path)
     assert_equal_to_reference(done)
     assert_ledger_is_plan(done, dp.calls, axes=("dp", "edp"))
+    for rank, (spans, entries) in enumerate(zip(done.spans, done.entries, strict=True)):
+        ended = max(s.end_us for s in spans if s.step == 1 and s.name.startswith("backward"))
+        sent = [e for e in entries if e.step == 1 and e.axis == "dp" and e.phase == "backward"]
+        planned = [c for c in dp.calls(setup, rank) if c.phase == "backward"]
+        assert sent
+        for call in planned:
+            early = [
+                e.start_us < ended
+                for e in sent
+                if (e.op, e.size_bytes) == (call.op, call.size_bytes)
+            ]
+            assert any(early) == call.hidden, f"{call.op} of {call.size_bytes} B on rank {rank}"
 
 
 @pytest.mark.parametrize(

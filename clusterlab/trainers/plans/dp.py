@@ -77,7 +77,7 @@ def _zero(setup: Setup, rank: int) -> Iterator[PlannedCall]:
         yield _call(
             setup, rank, bucket, "reduce_scatter",
             phase="backward" if early else "reduce", count=train.micro_batches if each else 1,
-            hidden=early and train.overlap and _ready_early(setup), why="gradients",
+            hidden=early and train.overlap and (each or _ready_early(setup)), why="gradients",
         )  # fmt: skip
         yield _call(
             setup, rank, bucket, "all_gather",
@@ -131,10 +131,13 @@ def _torch_fsdp(setup: Setup, rank: int) -> Iterator[PlannedCall]:
 
 def _ready_early(setup: Setup) -> bool:
     """Whether gradients are ready one after the other in the last backward: where the last weights' turn is
-    the first's too (of another stage, or of zero-bubble's W), all go at its end.
+    the first's too (of another stage, or of zero-bubble's W), all go at its end; torch's pipelines do not say
+    which backward is the last.
     """
     train = setup.train
-    return setup.mesh.pp == 1 or (train.chunks == 1 and train.schedule != "zero_bubble")
+    if setup.mesh.pp == 1:
+        return True
+    return train.chunks == 1 and train.schedule != "zero_bubble" and not train.library
 
 
 def _call(
