@@ -1,5 +1,5 @@
 # make demo    a sweep on this machine, predicted beside measured, from nothing
-# make test    everything CI runs (make check included); installs what it needs
+# make test    everything CI runs (make check included); installs what it needs; under 20 minutes on 2 cores
 # make check   format, lint, types, import contracts
 # make jobs    render jobs/*.sbatch again
 VENV := .venv
@@ -25,12 +25,8 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What starts nodes or a browser, or measures, has the machine to itself; everything else shares it.
-SOLO := alone or slurm or gpu or browser
-
 test: check system
-	$(BIN)/pytest -n 2 --dist loadfile -m "not ($(SOLO))"
-	$(BIN)/pytest -m "$(SOLO)"
+	$(BIN)/python tests/setup/suite.py
 
 jobs: setup
 	$(BIN)/clusterlab jobs render

@@ -23,11 +23,12 @@ def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
         yield from commands(sub, (*path, name))
 
 
-PATHS = list(commands(typer.main.get_command(app)))
+TREE = typer.main.get_command(app)
+PATHS = list(commands(TREE))
 
 
 def command_at(path: tuple[str, ...]) -> Any:
-    found: Any = typer.main.get_command(app)
+    found: Any = TREE
     for word in path:
         found = found.commands[word]
     return found
