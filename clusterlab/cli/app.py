@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -93,12 +95,16 @@ app.add_typer(bind.app, name="bind")
 app.add_typer(lab.app, name="lab")
 
 
+@functools.cache
+def _tree() -> Any:
+    """All commands: typer takes 75 ms to make them of the functions' signatures."""
+    return typer.main.get_command(app)
+
+
 def run(words: Sequence[str]) -> int:
     """Run one command; the exit code. Raises UsageError for words that it does not take."""
     try:
-        result = typer.main.get_command(app).main(
-            args=list(words), prog_name=_PROGRAM, standalone_mode=False
-        )
+        result = _tree().main(args=list(words), prog_name=_PROGRAM, standalone_mode=False)
     except _CliError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: its help is the message
             error.show()  # type: ignore[attr-defined]
@@ -123,7 +129,7 @@ def _usage_error(error: Exception, words: Sequence[str]) -> UsageError:
 
 def _named(words: Sequence[str]) -> str:
     """The command that ``words`` begin with: click's parser drops it where an option lacks its value."""
-    path, command = _PROGRAM, typer.main.get_command(app)
+    path, command = _PROGRAM, _tree()
     for word in words:
         below = getattr(command, "commands", {}).get(word)
         if below is None:
