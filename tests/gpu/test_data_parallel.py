@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.training import RANKS, train
+from tests.gpu.training import RANKS, reference, train
 
 pytestmark = pytest.mark.gpu
 
@@ -43,10 +43,9 @@ def test_equals_the_reference_and_makes_its_plan(
 ) -> None:
     from clusterlab.trainers.plans import dp
     from clusterlab.trainers.plans.plan import counted
-    from clusterlab.trainers.reference import train_reference
 
     setup = setup_of(kind, "float64", library=library)
-    expected = train_reference(setup)
+    expected = reference(setup, tmp_path)
     for rank, said in enumerate(train(setup, tmp_path, one_gpu=gpus < RANKS)):
         assert said.losses == pytest.approx(expected.losses, abs=1e-10)
         for found, wanted in (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.training import RANKS, train
+from tests.gpu.training import RANKS, reference, train
 
 pytestmark = pytest.mark.gpu
 
@@ -26,11 +26,9 @@ def setup_of(schedule: str, chunks: int, dtype: str, *, library: bool):
 @pytest.mark.parametrize("library", [False, True])
 @pytest.mark.parametrize(("schedule", "chunks"), SCHEDULES)
 def test_equals_the_reference(tmp_path: Path, gpus: int, schedule, chunks, library: bool) -> None:
-    from clusterlab.trainers.reference import train_reference
-
     setup = setup_of(schedule, chunks, "float64", library=library)
     said = train(setup, tmp_path, one_gpu=gpus < RANKS)
-    expected = train_reference(setup)
+    expected = reference(setup, tmp_path)
     assert {name for one in said for name in one.parameters} == set(expected.parameters)
     for one in said:
         assert one.losses == pytest.approx(expected.losses, abs=1e-10)

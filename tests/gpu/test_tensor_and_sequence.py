@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.training import RANKS, train
+from tests.gpu.training import RANKS, reference, train
 
 pytestmark = pytest.mark.gpu
 
@@ -31,12 +31,11 @@ KINDS = [
 
 @pytest.mark.parametrize(("sequence", "library"), KINDS)
 def test_equals_the_reference(tmp_path: Path, gpus: int, sequence, library: bool) -> None:
-    from clusterlab.trainers.reference import train_reference
     from clusterlab.trainers.weights import weights_of, whole_of
 
     setup = setup_of(sequence, "float64", library=library)
     said = train(setup, tmp_path, one_gpu=gpus < RANKS)
-    expected = train_reference(setup)
+    expected = reference(setup, tmp_path)
     for one in said:
         assert one.losses == pytest.approx(expected.losses, abs=1e-10)
     for weight in weights_of(setup.model, setup.mesh):

@@ -60,6 +60,22 @@ def on_ranks(work: Callable[[RankIdentity, Any], Any], folder: Path, *, one_gpu:
     return [pickle.loads((folder / f"said-{rank}.pickle").read_bytes()) for rank in range(RANKS)]
 
 
+def reference(setup: Setup, folder: Path) -> Any:
+    """What one unsharded process on CPU learns: a process of its own, as autograd asks CUDA for its devices,
+    and a process that has done so cannot fork ranks that use them.
+    """
+
+    def work(_identity: RankIdentity, _open_store: OpenStore) -> int:
+        from clusterlab.trainers.reference import train_reference
+
+        (folder / "reference.pickle").write_bytes(pickle.dumps(train_reference(setup)))
+        return 0
+
+    outcome = run_local_ranks(1, work, log_dir=folder)
+    assert outcome.exit_code == 0, outcome.message
+    return pickle.loads((folder / "reference.pickle").read_bytes())
+
+
 def train(setup: Setup, folder: Path, *, one_gpu: bool) -> list[Said]:
     """All steps of ``setup``, rank by rank."""
 
