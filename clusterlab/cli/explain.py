@@ -36,9 +36,7 @@ def explain(
     pp: options.Pp = None,
     ep: options.Ep = None,
     sequence_parallel: options.SequenceParallel = None,
-    per_node: Annotated[
-        int | None, typer.Option("--per-node", help="Expert parallel ranks of a node.")
-    ] = None,
+    per_node: options.PerNode = None,
     layers: options.Layers = None,
     hidden: options.Hidden = None,
     heads: options.Heads = None,
@@ -53,6 +51,7 @@ def explain(
     workload: Annotated[
         str, typer.Option("--workload", help="Who chooses experts, as in `train`.")
     ] = "learned",
+    expert_backend: options.ExpertBackend = "collectives",
     batch: options.Batch = None,
     micro_batches: options.MicroBatches = None,
     data_parallel: options.DataParallel = "ddp",
@@ -128,6 +127,7 @@ def explain(
         bucket_bytes=parse_size(bucket, where="--bucket"),
         overlap=overlap,
         routing=workload,
+        expert_backend=expert_backend,
     )
     if fabric is None:
         for option, value in (("--compute", compute), ("--routing", routing), ("-x", variables)):

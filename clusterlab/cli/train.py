@@ -48,12 +48,7 @@ def train(
     pp: options.Pp = None,
     ep: options.Ep = None,
     sequence_parallel: options.SequenceParallel = None,
-    per_node: Annotated[
-        int | None,
-        typer.Option(
-            "--per-node", help="Expert parallel ranks of a node: all-to-alls in two levels."
-        ),
-    ] = None,
+    per_node: options.PerNode = None,
     steps: Annotated[int, typer.Option("--steps", help="Training steps.")] = 20,
     batch: options.Batch = None,
     micro_batches: options.MicroBatches = None,
@@ -81,6 +76,7 @@ def train(
             "or bursty.",
         ),
     ] = "learned",
+    expert_backend: options.ExpertBackend = "collectives",
     data_parallel: options.DataParallel = "ddp",
     bucket: options.Bucket = "1M",
     overlap: options.Overlap = True,
@@ -176,6 +172,7 @@ def train(
         overlap=overlap,
         library=library,
         routing=workload,
+        expert_backend=expert_backend,
         text=text,
     )
     if what_if is not None:

@@ -27,6 +27,21 @@ Heads = Annotated[int | None, typer.Option("--heads")]
 Ffn = Annotated[int | None, typer.Option("--ffn", help="Inner width of the MLP.")]
 Vocab = Annotated[int | None, typer.Option("--vocab")]
 Sequence = Annotated[int | None, typer.Option("--sequence", help="Positions.")]
+PerNode = Annotated[
+    int | None,
+    typer.Option(
+        "--per-node",
+        help="Ranks of a node: tokens cross to a node once, then go on inside (two levels). "
+        "Default: directly to each expert's rank.",
+    ),
+]
+ExpertBackend = Annotated[
+    str,
+    typer.Option(
+        "--expert-backend",
+        help="What takes tokens to experts: collectives, or deep_ep where that library is installed.",
+    ),
+]
 TopK = Annotated[int | None, typer.Option("--top-k", help="Experts of a token.")]
 DataParallel = Annotated[str, typer.Option("--data-parallel", help="ddp, zero1, zero2 or fsdp.")]
 Bucket = Annotated[

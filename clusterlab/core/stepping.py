@@ -113,3 +113,28 @@ class CollectiveSummary:
     hidden_us: float
     predicted_us: float | None = None
     at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLoad:
+    """What the router of a step chose, over all ranks, blocks and micro-batches.
+
+    ``tokens``: choices that each expert took; ``dropped``: those beyond its capacity. ``cv``: standard
+    deviation of the experts' tokens over their mean; ``overload``: of the busiest rank over an even share;
+    ``entropy``: of the experts' shares, 1 when even. ``rows_bytes``: rows from each rank of ``ep`` (row) to
+    each rank's experts (column) in forward, groups along ``ep`` added up; what a rank keeps is on the
+    diagonal. On two levels they travel otherwise.
+    """
+
+    step: int
+    attempt: int
+    tokens: tuple[int, ...]
+    dropped: int
+    cv: float
+    overload: float
+    entropy: float
+    rows_bytes: tuple[tuple[int, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return dataclasses.asdict(self)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from clusterlab.core.errors import UsageError
 from clusterlab.core.overlap import FIGURES, Figure, Overlap
 from clusterlab.core.soaking import SoakPass
-from clusterlab.core.stepping import StepLine
+from clusterlab.core.stepping import ExpertLoad, StepLine
 from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
@@ -20,11 +20,13 @@ from clusterlab.records.strict import check_value, checked
 OVERLAP = "overlap.jsonl"
 SOAK = "soak.jsonl"
 STEPS = "steps.jsonl"
+EXPERTS = "experts.jsonl"
 
 LINES_SCHEMA = 1
 """Of all these files."""
 
-_Kind = TypeVar("_Kind", Overlap, SoakPass, StepLine)
+Line = Overlap | SoakPass | StepLine | ExpertLoad
+_Kind = TypeVar("_Kind", Overlap, SoakPass, StepLine, ExpertLoad)
 
 
 class LineWriter(OwnedDescriptor):
@@ -40,11 +42,11 @@ class LineWriter(OwnedDescriptor):
         except OSError as error:
             raise storage_error(path, error) from error
 
-    def append(self, record: Overlap | SoakPass | StepLine) -> None:
+    def append(self, record: Line) -> None:
         """Write ``record``. Raises StorageError when it cannot be stored."""
         self.append_all([record])
 
-    def append_all(self, records: Sequence[Overlap | SoakPass | StepLine]) -> None:
+    def append_all(self, records: Sequence[Line]) -> None:
         """Write ``records`` with one write and one fsync."""
         lines = b"".join(
             json.dumps(
@@ -70,6 +72,7 @@ class Lines:
     passes: tuple[SoakPass, ...]
     warnings: tuple[str, ...]
     steps: tuple[StepLine, ...] = ()
+    experts: tuple[ExpertLoad, ...] = ()
 
 
 def read_lines(folder: Path) -> Lines:
@@ -81,8 +84,14 @@ def read_lines(folder: Path) -> Lines:
     passes = _read(folder / SOAK, SoakPass, warnings)
     latest = {overlap.key: overlap for overlap in overlaps}
     steps = {line.step: line for line in _read(folder / STEPS, StepLine, warnings)}
-    in_order = tuple(steps[number] for number in sorted(steps))
-    return Lines(tuple(latest.values()), tuple(passes), tuple(warnings), in_order)
+    loads = {load.step: load for load in _read(folder / EXPERTS, ExpertLoad, warnings)}
+    return Lines(
+        overlaps=tuple(latest.values()),
+        passes=tuple(passes),
+        warnings=tuple(warnings),
+        steps=tuple(steps[number] for number in sorted(steps)),
+        experts=tuple(loads[number] for number in sorted(loads)),
+    )
 
 
 def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
@@ -111,8 +120,17 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
         if kind is StepLine:
             for name, us in fields["exposed_us"].items():
                 check_value(f"exposed_us: {name}", us, (float,), where=where)
+        if kind is ExpertLoad:
+            fields["tokens"] = _counts(fields["tokens"], f"{where}: tokens")
+            name = f"{where}: rows_bytes"
+            fields["rows_bytes"] = tuple(_counts(row, name) for row in fields["rows_bytes"])
         found.append(kind(**fields))
     return found
+
+
+def _counts(data: Any, where: str) -> tuple[int, ...]:
+    check_value("counts", data, (list,), where=where)
+    return tuple(check_value("count", one, (int,), where=where) for one in data)
 
 
 def _figure(data: Any, where: str) -> Figure:

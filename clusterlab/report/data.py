@@ -9,7 +9,7 @@ from clusterlab.core.findings import Finding, Verdict
 from clusterlab.core.overlap import Overlap
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
-from clusterlab.core.stepping import CollectiveSummary, StepLine
+from clusterlab.core.stepping import CollectiveSummary, ExpertLoad, StepLine
 from clusterlab.records.documents import (
     FabricReference,
     read_fabric,
@@ -37,7 +37,7 @@ class ReportData:
     are the tables of rows that pairs of ranks took part in, ``groups`` of those of
     groups of ranks, ``overlaps`` what ran beside what, ``soaked``
     what the passes of a soak say, ``overheads`` points that were called in several ways, ``steps`` those of a
-    training and ``kinds`` its collectives.
+    training, ``kinds`` its collectives and ``loads`` what its experts took.
     """
 
     run: RunDir
@@ -54,6 +54,7 @@ class ReportData:
     groups: tuple[GroupTable, ...] = ()
     steps: tuple[StepLine, ...] = ()
     kinds: tuple[CollectiveSummary, ...] = ()
+    loads: tuple[ExpertLoad, ...] = ()
 
     @property
     def judged(self) -> Judged:
@@ -122,6 +123,7 @@ def load(run: RunDir) -> ReportData:
         groups=group_tables(latest.rows),
         steps=lines.steps,
         kinds=read_collectives(run.path),
+        loads=lines.experts,
     )
 
 

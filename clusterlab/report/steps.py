@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 
 from clusterlab.core.sizes import human_size
-from clusterlab.core.stepping import CollectiveSummary, StepLine
+from clusterlab.core.stepping import CollectiveSummary, ExpertLoad, StepLine
+from clusterlab.report.experts import expert_lines
 from clusterlab.report.numbers import NOT_KNOWN, percent, three_digits
 
 _WIDTH = 9
@@ -35,9 +36,13 @@ def _line(first: str, cells: Sequence[str]) -> str:
 
 
 def training_lines(
-    steps: Sequence[StepLine], collectives: Sequence[CollectiveSummary]
+    steps: Sequence[StepLine],
+    collectives: Sequence[CollectiveSummary],
+    loads: Sequence[ExpertLoad] = (),
 ) -> list[str]:
-    """What a training run says in the end: its losses and times, and each kind of collective of rank 0."""
+    """What a training run says in the end: its losses and times, what experts took, and each kind of
+    collective of rank 0.
+    """
     if not steps:
         return []
     finite = [step.loss for step in steps if step.loss is not None]
@@ -52,7 +57,7 @@ def training_lines(
     if predicted is not None:
         ratio = f"measured {median / predicted:.2f} of it"
         lines.append(f"predicted {three_digits(predicted / 1e3)} ms a step: {ratio}")
-    return [*lines, *collective_lines(collectives)]
+    return [*lines, *collective_lines(collectives), *expert_lines(loads)]
 
 
 def _shares(steps: Sequence[StepLine]) -> str:
@@ -109,9 +114,13 @@ def _row(cells: Sequence[str]) -> str:
 _WORDS = ("collective", "axis", "phase")
 
 
-def training_page(steps: Sequence[StepLine], collectives: Sequence[CollectiveSummary]) -> list[str]:
+def training_page(
+    steps: Sequence[StepLine],
+    collectives: Sequence[CollectiveSummary],
+    loads: Sequence[ExpertLoad] = (),
+) -> list[str]:
     """``training_lines``, and below them a table of the steps, of many the first and the last."""
-    lines = training_lines(steps, collectives)
+    lines = training_lines(steps, collectives, loads)
     if not lines:
         return []
     axes = list(dict.fromkeys(axis for step in steps for axis in step.exposed_us))

@@ -90,6 +90,7 @@ def run_data(data: ReportData) -> dict[str, Any]:
         "soaked": [one.to_json() for one in data.soaked],
         "steps": [one.to_json() for one in data.steps],
         "collectives": [asdict(one) for one in data.kinds],
+        "experts": [one.to_json() for one in data.loads],
         "findings": [f.to_json() for f in data.findings],
         "rows": [jsonable(row) for row in data.rows],
     }
@@ -97,7 +98,7 @@ def run_data(data: ReportData) -> dict[str, Any]:
 
 def _beside_lines(data: ReportData) -> list[str]:
     """What ran beside what, what a soak says, and the steps of a training."""
-    lines = [*soak_lines(data.soaked), *training_lines(data.steps, data.kinds)]
+    lines = [*soak_lines(data.soaked), *training_lines(data.steps, data.kinds, data.loads)]
     if data.overlaps:
         lines += ["", *overlap_table(data.overlaps), *overlap_notes(data.overlaps)]
     return lines

@@ -77,7 +77,8 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
         write_findings(run.path, (*early, *wrong, *slow, *groups, *soak, *training))
         tell(run)
         for finding in slow:
-            print(f"clusterlab: slow link: {finding.evidence[0]}", file=sys.stderr)
+            what = finding.code.replace("_", " ").lower()
+            print(f"clusterlab: {what}: {finding.evidence[0]}", file=sys.stderr)
         for finding in groups:
             print(f"clusterlab: slow group: {finding.evidence[0]}", file=sys.stderr)
         print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
@@ -132,7 +133,7 @@ def tell(run: RunDir) -> None:
     """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
     data = load(run)
     if data.steps or run.info.configuration.get("measures") == "training":
-        lines = training_lines(data.steps, data.kinds) or ["clusterlab: no step was finished"]
+        lines = training_lines(data.steps, data.kinds, data.loads) or ["clusterlab: no step was finished"]
         print("\n".join(lines), file=sys.stderr)
         for finding in data.findings:
             print(f"clusterlab: {finding.evidence[0]}", file=sys.stderr)

@@ -79,6 +79,10 @@ def run_train(request: TrainRequest) -> int:
 def _check(job: TrainJob, world_size: int) -> None:
     """Refuse what cannot be built or predicted before a directory is made; a GPU is probed later."""
     setup = job.setup(world_size)
+    if setup.train.expert_backend == "deep_ep":
+        from clusterlab.trainers.strategies.library.deep_ep import imported
+
+        imported(setup)
     if job.fabric is None:
         if job.compute is not None:
             raise UsageError("nothing is predicted", where="--compute", expected="--fabric FABRIC")

@@ -6,8 +6,8 @@ import json
 from collections import deque
 from datetime import UTC, datetime
 
-from clusterlab.core.stepping import StepLedger, StepLine
-from clusterlab.records.lines import STEPS, LineWriter
+from clusterlab.core.stepping import ExpertLoad, StepLedger, StepLine
+from clusterlab.records.lines import EXPERTS, STEPS, LineWriter
 from clusterlab.records.run_dir import RunDir, utc_text
 from clusterlab.report.steps import step_head, step_text
 from clusterlab.runs.train_step import Told
@@ -38,6 +38,7 @@ class StepKeeper:
     ) -> None:
         self._run, self._as_json, self._predicted_us = run, as_json, predicted_us
         self._writer = LineWriter(run.path / STEPS)
+        self._loads = LineWriter(run.path / EXPERTS) if setup.model.experts else None
         self._axes, self._pipeline = axes_of(setup), setup.mesh.pp > 1
         self._every = -(-max(1, setup.train.steps - first) // _MOST_SHOWN)
         self._last = setup.train.steps - 1
@@ -46,11 +47,15 @@ class StepKeeper:
             print("\n".join(step_head(self._axes, pipeline=self._pipeline)), flush=True)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         self._writer.close()
+        if self._loads is not None:
+            self._loads.close()
 
-    def take(self, number: int, told: Told, ledger: StepLedger) -> None:
-        """Keep one step: on the disk before on the screen."""
+    def take(
+        self, number: int, told: Told, ledger: StepLedger, load: ExpertLoad | None = None
+    ) -> None:
+        """Keep one step, and what experts took in it: on the disk before on the screen."""
         parts = told.parts
         line = StepLine(
             step=number,
@@ -70,9 +75,12 @@ class StepKeeper:
             collectives=told.collectives,
             predicted_us=self._predicted_us,
         )
+        if load is not None and self._loads is not None:
+            self._loads.append(load)
         self._writer.append(line)
         self.recent.append(ledger)
         if self._as_json:
-            print(json.dumps(line.to_json()), flush=True)
+            more = {} if load is None else {"experts": load.to_json()}
+            print(json.dumps({**line.to_json(), **more}), flush=True)
         elif number % self._every == 0 or number == self._last or told.stop or told.loss is None:
             print(step_text(line, self._axes, pipeline=self._pipeline), flush=True)

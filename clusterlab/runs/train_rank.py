@@ -15,7 +15,7 @@ from clusterlab.bench.faults import naming_lost_peers
 from clusterlab.bench.opening import current_device
 from clusterlab.bench.watchdog import Watchdog
 from clusterlab.core.errors import ClusterlabError, ExitCode
-from clusterlab.core.stepping import StepLedger
+from clusterlab.core.stepping import ExpertLoad, StepLedger
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
@@ -32,6 +32,7 @@ from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.trainers.breakdown import break_down, transfers
 from clusterlab.trainers.collectives import summarise
+from clusterlab.trainers.plans.load import expert_load, totals
 from clusterlab.trainers.plans.step_time import StepPrediction
 
 if TYPE_CHECKING:
@@ -220,10 +221,18 @@ class _Training:
             built.control, parts, loss, memory=memory, collectives=len(ledger.entries), asked=asked
         )
         asked.save = False
+        load = self._load(built, number)
         if keeper is not None:
-            keeper.take(number, told, ledger)
+            keeper.take(number, told, ledger, load)
         built.clock.renew(built.control)
         return told
+
+    def _load(self, built: _Built, number: int) -> ExpertLoad | None:
+        """What experts took in step ``number``. Collective."""
+        if not self._setup.model.experts:
+            return None
+        rows = built.control.gather(totals(self._setup, built.trainer.routed))
+        return expert_load(self._setup, number, self._run.attempt, rows)
 
     def _taken(self, ledger: Ledger, number: int, began_us: float) -> StepLedger:
         """The step's part of ``ledger``, which is empty then; what was sent before the first is left out."""

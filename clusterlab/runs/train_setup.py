@@ -8,6 +8,7 @@ from math import prod
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
 from clusterlab.trainers.config import (
+    EXPERT_BACKENDS,
     ROUTINGS,
     MeshConfig,
     ModelConfig,
@@ -60,6 +61,7 @@ class TrainTyped:
     overlap: bool = True
     library: bool = False
     routing: str = "learned"
+    expert_backend: str = "collectives"
     text: bool = False
 
 
@@ -85,6 +87,8 @@ def _known(typed: TrainTyped) -> None:
         raise unknown("strategy", typed.strategy, STRATEGIES)
     if typed.routing not in ROUTINGS:
         raise unknown("--workload", typed.routing, ROUTINGS)
+    if typed.expert_backend not in EXPERT_BACKENDS:
+        raise unknown("--expert-backend", typed.expert_backend, EXPERT_BACKENDS)
     if typed.dtype is not None and typed.dtype not in DTYPES:
         raise unknown("--dtype", typed.dtype, DTYPES)
     for field in fields(typed):
@@ -191,5 +195,6 @@ def _train(typed: TrainTyped, mesh: MeshConfig, backend: str) -> TrainConfig:
         overlap=typed.overlap,
         library=typed.library,
         routing=typed.routing,
+        expert_backend=typed.expert_backend,
         text=typed.text,
     )

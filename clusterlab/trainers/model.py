@@ -20,12 +20,17 @@ from clusterlab.trainers.config import ModelConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from clusterlab.trainers.plans.routed import Routed
+
 
 class Ways:
     """Where parallelism acts. Each takes and returns a tensor; here every one returns what it got."""
 
     forced_BSK: torch.Tensor | None = None
     """Experts of the next forward's tokens where routing is forced (moe.force); -1: of none."""
+
+    routed: tuple[Routed, ...] = ()
+    """What each mixture sent in the last step, where there are any."""
 
     def noting(self) -> AbstractContextManager[None]:
         """Around a step: calls that a library makes by itself are in the ledger, too."""

@@ -16,6 +16,7 @@ from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.mesh import Place
 from clusterlab.trainers.model import Transformer, loss_of, named
 from clusterlab.trainers.moe import force
+from clusterlab.trainers.plans.routed import Routed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Trainer(Protocol):
     @property
     def parameters(self) -> Mapping[str, nn.Parameter]:
         """This rank's, by name; between steps some strategies hold them elsewhere, see ``held``."""
+        ...
+
+    @property
+    def routed(self) -> tuple[Routed, ...]:
+        """What this rank's mixtures of experts sent in the last step."""
         ...
 
     def held(self) -> Held:
@@ -173,6 +179,11 @@ class PlainTrainer:
             with ledger.during("loss"):
                 self._rank.axes["dp"].all_reduce(total)
         return total.item()
+
+    @property
+    def routed(self) -> tuple[Routed, ...]:
+        """As in Trainer."""
+        return self._model.ways.routed
 
     def held(self) -> Held:
         """As in Trainer."""

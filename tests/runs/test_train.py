@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -110,6 +111,38 @@ def test_a_run_keeps_a_line_a_step_and_every_ranks_ledger(
     assert main(["export", "trace", str(folder), "--step", "1"]) == 0
     check(json.loads((folder / "trace.json").read_text()))
     assert main(["export", "trace", str(folder), "--step", "9"]) == 2
+
+
+def test_what_experts_took_is_kept_shown_and_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["train", "ep", "-g", "2", "--experts", "4", "--top-k", "1", "--steps", "2", "--json"]
+    assert main([*typed, "--workload", "hot_expert", "--per-node", "1"]) == 0
+    said = capfd.readouterr()
+    (folder,) = (tmp_path / "runs").iterdir()
+    kept = read_lines(folder).experts
+    told = [json.loads(line)["experts"] for line in said.out.splitlines()]
+    assert [json.loads(json.dumps(one.to_json())) for one in kept] == told
+    assert [one.step for one in kept] == [0, 1]
+    for one in kept:
+        # Half of all choices of 8 sequences, 32 positions and 4 blocks; the rest evenly.
+        assert sorted(one.tokens) == [168, 172, 172, 512]
+        assert sum(one.tokens) == 8 * 32 * 4
+        assert one.overload == pytest.approx(1.33, abs=0.01)
+    assert "experts: 4, tokens of each in a step 168 to 512" in said.err
+    assert "from each rank along ep" in (folder / "report.html").read_text()
+    assert main(["report", str(folder), "--json"]) in (0, 3)
+    assert json.loads(capfd.readouterr().out)["experts"] == told
+
+
+def test_a_library_for_experts_that_is_missing_is_refused_before_ranks_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if importlib.util.find_spec("deep_ep"):
+        pytest.skip("deep_ep is installed")
+    assert main(["train", "ep", "-g", "2", "--expert-backend", "deep_ep"]) == 2
+    assert "cannot be imported" in capfd.readouterr().err
+    assert not list(tmp_path.glob("runs/*"))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

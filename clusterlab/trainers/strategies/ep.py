@@ -51,8 +51,6 @@ class ExpertWays(Ways):
         self._two_levels = setup.mesh.per_node is not None
         self._library = library_of(setup, axes["ep"])
         self._sent: list[Routed] = []
-        self.routed: tuple[Routed, ...] = ()
-        """Of the last step."""
 
     def experts(self, x_TH: torch.Tensor, block: Block) -> torch.Tensor:
         """As in Ways."""

@@ -32,6 +32,7 @@ from torch import nn
 from clusterlab.trainers.axis import Pending
 from clusterlab.trainers.model import named
 from clusterlab.trainers.plans.messages import Message, programs
+from clusterlab.trainers.plans.routed import Routed
 from clusterlab.trainers.plans.schedules import Action, schedule_of
 from clusterlab.trainers.step import Held, Update
 from clusterlab.trainers.strategies.stages import Stages, received_shape
@@ -86,6 +87,11 @@ class PipelineTrainer:
                 self._axis.all_reduce(stages.loss)
                 self._rank.axes["dp"].all_reduce(stages.loss)
         return stages.loss.item()
+
+    @property
+    def routed(self) -> tuple[Routed, ...]:
+        """As in Trainer."""
+        return self._stages.model.ways.routed
 
     def held(self) -> Held:
         """As in Trainer."""

@@ -40,6 +40,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.trainers.data import batch_of
 from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.model import Transformer, loss_of, named
+from clusterlab.trainers.plans.routed import Routed
 from clusterlab.trainers.plans.schedules import group_sizes, layers_of, stages_of
 from clusterlab.trainers.step import Held, OnRank, Update, samples_of
 from clusterlab.trainers.strategies.library.noted import noting_messages
@@ -152,6 +153,11 @@ class TorchPipelineTrainer:
                 pp.all_reduce(total)
                 rank.axes["dp"].all_reduce(total)
         return total.item()
+
+    @property
+    def routed(self) -> tuple[Routed, ...]:
+        """As in Trainer."""
+        return self._model.ways.routed
 
     def held(self) -> Held:
         """As in Trainer."""
