@@ -46,6 +46,7 @@ def test_on_the_fabric_of_the_run_the_cable_is_named(tmp_path: Path) -> None:
     assert found.evidence == (
         "n3/nic0 ↔ leaf1: 14 of the 14 messages that cross it are slow: 0.0123 GB/s where others "
         "get 0.0245",
+        "nothing that was measured tells it from host n3, rank 3 (n3/gpu0)",
     )
     assert set(found.ranks) == set(range(N))
 
