@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.plans.routed import most_of
 from clusterlab.trainers.plans.workloads import choices
+from clusterlab.trainers.rows import gathered, inverse, spread
 
 if TYPE_CHECKING:
     from clusterlab.trainers.model import Block, Experts, Ways
@@ -30,13 +31,15 @@ Earlier = Callable[[torch.Tensor], torch.Tensor]
 @dataclass(frozen=True, slots=True)
 class Routing:
     """``token`` (C,) and ``weight`` (C,) of every choice that is kept, by expert and then by token;
-    ``counts`` (E,) of each expert; how many choices were ``dropped``.
+    ``counts`` (E,) of each expert; how many choices were ``dropped``. ``place_TK``: where each choice of a
+    token is among the C, C where it is not kept; None where that is not known.
     """
 
     token: torch.Tensor
     weight: torch.Tensor
     counts: torch.Tensor
     dropped: int
+    place_TK: torch.Tensor | None = None
 
 
 def route(
@@ -66,9 +69,18 @@ def route(
     nobody = model.experts
     expert = torch.where(kept_TK, expert_TK, nobody).view(-1)
     counts = torch.bincount(expert, minlength=nobody + 1)[:nobody]
-    kept = torch.argsort(expert, stable=True)[: int(counts.sum())]
+    order = torch.argsort(expert, stable=True)
+    kept = order[: int(counts.sum())]
+    place_TK = inverse(order).clamp(max=kept.numel()).view(expert_TK.shape)
     dropped = int(made_TK.sum()) - kept.numel() if most is not None else 0
-    return Routing(kept // model.top_k, weight_TK.reshape(-1)[kept], counts, dropped)
+    return Routing(kept // model.top_k, weight_TK.reshape(-1)[kept], counts, dropped, place_TK)
+
+
+def choices_of(x_TH: torch.Tensor, routing: Routing) -> torch.Tensor:
+    """The token of every choice that is kept, (C, H)."""
+    if routing.place_TK is None:
+        return x_TH.index_select(0, routing.token)
+    return spread(x_TH, routing.token, routing.place_TK)
 
 
 def run_experts(x_CH: torch.Tensor, counts: Sequence[int], experts: Experts) -> torch.Tensor:
@@ -80,6 +92,8 @@ def run_experts(x_CH: torch.Tensor, counts: Sequence[int], experts: Experts) -> 
 def combine(y_CH: torch.Tensor, routing: Routing, like_TH: torch.Tensor) -> torch.Tensor:
     """What the experts said of each token, weighed and summed."""
     weighed = y_CH * routing.weight[:, None]
+    if routing.place_TK is not None:
+        return gathered(weighed, routing.token, routing.place_TK)
     return torch.zeros_like(like_TH).index_add(0, routing.token, weighed)
 
 
@@ -87,7 +101,7 @@ def mixture(x_TH: torch.Tensor, block: Block, forced_BSK: torch.Tensor | None) -
     """All experts on this rank."""
     forced_TK = None if forced_BSK is None else forced_BSK.flatten(0, 1)
     routing = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
-    y_CH = run_experts(x_TH[routing.token], routing.counts.tolist(), block.expert_weights)
+    y_CH = run_experts(choices_of(x_TH, routing), routing.counts.tolist(), block.expert_weights)
     return combine(y_CH, routing, x_TH)
 
 

@@ -35,8 +35,9 @@ from torch import nn
 from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.model import Block, Experts, Ways
-from clusterlab.trainers.moe import Routing, combine, route, run_experts
+from clusterlab.trainers.moe import Routing, choices_of, combine, route, run_experts
 from clusterlab.trainers.plans.routed import Routed
+from clusterlab.trainers.rows import inverse, permuted
 
 
 class ExpertWays(Ways):
@@ -113,12 +114,12 @@ def exchange(x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts)
     counts_Re = routing.counts.view(axis.size, -1)
     got_Re = axis.all_to_all(counts_Re)
     sends, receives = counts_Re.sum(1).tolist(), got_Re.sum(1).tolist()
-    rows_CH = swap(x_TH.index_select(0, routing.token), axis, sends, receives)
+    rows_CH = swap(choices_of(x_TH, routing), axis, sends, receives)
     # They arrive by rank and then by expert; experts take them by expert and then by rank.
     expert = torch.arange(got_Re.shape[1], device=x_TH.device).repeat(axis.size)
     order = torch.argsort(expert.repeat_interleave(got_Re.view(-1)), stable=True)
-    y_CH = run_experts(rows_CH.index_select(0, order), got_Re.sum(0).tolist(), experts)
-    back_CH = swap(y_CH.index_select(0, torch.argsort(order)), axis, receives, sends)
+    y_CH = run_experts(permuted(rows_CH, order), got_Re.sum(0).tolist(), experts)
+    back_CH = swap(permuted(y_CH, inverse(order)), axis, receives, sends)
     return combine(back_CH, routing, x_TH)
 
 
