@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +50,7 @@ FIXES: Mapping[str, str] = {
     "temperature and firmware",
     "SLOW_HOST": "see what else runs there (`top`, `clusterlab doctor`), its clocks, PCIe link widths and "
     "IOMMU; drain it until it is understood",
-    "SLOW_RANK": "look at this rank's GPU (`nvidia-smi -q`), its PCIe link width and the cores it is bound to "
+    "SLOW_RANK": "look at this rank's GPU (`nvidia-smi -q`), its PCIe link width and the cores it is on "
     "(`clusterlab doctor`)",
     "SLOW_RAIL": "look at the rail's leaf switches and at the port state of its NICs (`ibstat`)",
 }
@@ -281,4 +282,4 @@ def suspect_json(fault: Suspect, ranks: Sequence[int] = ()) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    return None if value != value else value
+    return None if math.isnan(value) else value
