@@ -5,7 +5,7 @@
 
 Each variant is a run of `clusterlab train`, one after the other, its step predicted (--fabric, --compute)
 before its first; the median over all steps but the first five counts. Forms that are compared run in turn,
-twice (A B A B), and the better median of each counts, so that what the machine does meanwhile hits both.
+--turns times (A B A B), and the better median of each counts: what the machine does meanwhile hits both.
 Then `clusterlab bench` measures each kind of call alone, eagerly, at its size. FOLDER gets steps.csv,
 calls.csv and the run directories, as they are made.
 """
@@ -212,6 +212,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--bucket", default="25M")
+    parser.add_argument("--turns", type=int, default=2, help="of forms that are compared")
     parser.add_argument("--dtype")
     parser.add_argument("--least-bytes", type=int, default=1 << 20, help="of calls looked at alone")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one run")
@@ -225,11 +226,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     names = options.only or list(VARIANTS)
     again = [v for v in names if any(v in pair and set(pair) <= set(names) for pair in AGAINST)]
+    turns = [names] + [again] * (options.turns - 1)
     found: list[Stepped] = []
     with (folder / "steps.csv").open("w", newline="", buffering=1) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(Stepped))
-        for turn, variants in ((1, names), (2, again)):
+        for turn, variants in enumerate(turns, start=1):
             for variant in variants:
                 one = trained(options, variant, turn)
                 if one is not None:
