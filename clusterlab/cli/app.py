@@ -11,6 +11,7 @@ import typer
 
 from clusterlab import __version__
 from clusterlab.cli import (
+    baseline,
     bench,
     bind,
     bringup,
@@ -67,6 +68,7 @@ def _version(
 
 
 for _module in (
+    baseline,
     bench,
     bringup,
     calibrate,

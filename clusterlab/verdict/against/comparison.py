@@ -6,6 +6,7 @@ both state, is another question: ``verdict/reproduce.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ from clusterlab.verdict.against.side import Side, Timed, by_key, label
 
 LOOSE = 0.25
 """Where most groups would not show a slowdown of this size, that none was found says nothing."""
+FAR_RATIO = 1.25
+"""A single steady point that takes so much longer is told."""
 
 
 class Outcome(StrEnum):
@@ -90,7 +93,7 @@ def against(
     )
     found = changes(paired.pairs, noise)
     missing = [] if allow_missing else _missing(first, second, alone)
-    notes += _of_alone(first, second, alone)
+    notes += [*_of_alone(first, second, alone), *_far(paired.pairs)]
     outcome, reasons = _outcome(second, found, missing)
     return Comparison(
         first,
@@ -187,6 +190,22 @@ def _of_alone(first: Side, second: Side, alone: tuple[int, int]) -> list[str]:
         f"{count} points are in {side.name} only"
         for side, count in zip((first, second), alone, strict=True)
         if count
+    ]
+
+
+def _far(pairs: Sequence[Pair]) -> list[str]:
+    """Steady points that are far out: a median over a group does not show them."""
+    far = [
+        p
+        for p in pairs
+        if p.stated and p.first.steady and p.second.steady and log_ratio(p) > math.log(FAR_RATIO)
+    ]
+    if not far:
+        return []
+    worst = max(far, key=log_ratio)
+    return [
+        f"{len(far)} steady points take more than {FAR_RATIO} times as long, most of all "
+        f"{label(worst.first)} (×{math.exp(log_ratio(worst)):.3g}): another run tells"
     ]
 
 

@@ -43,7 +43,8 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class Paired:
     """``refusals``: why nothing can be compared, with what could be. ``first_only`` and ``second_only`` count
-    the points that one side has alone. ``notes`` say what was assumed.
+    the points that one side has alone. ``notes`` say what was assumed; ``ours`` and ``theirs`` are all points
+    of both sides, in their order, as they were paired.
     """
 
     pairs: tuple[Pair, ...]
@@ -51,6 +52,8 @@ class Paired:
     first_only: int
     second_only: int
     notes: tuple[str, ...] = ()
+    ours: tuple[Timed, ...] = ()
+    theirs: tuple[Timed, ...] = ()
 
 
 def pair(first: Side, second: Side, allowed: Collection[str] = ()) -> Paired:
@@ -68,6 +71,8 @@ def pair(first: Side, second: Side, allowed: Collection[str] = ()) -> Paired:
         len(ours) - len(pairs),
         len(theirs) - len(pairs),
         notes,
+        tuple(ours),
+        tuple(theirs),
     )
 
 

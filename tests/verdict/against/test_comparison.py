@@ -202,7 +202,9 @@ def test_a_point_that_strays_is_no_change(factor: float) -> None:
     points = [*second.points]
     for i in (3, 30, 55):
         points[i] = replace(points[i], p50_us=(points[i].p50_us or 1) * factor)
-    assert against(first, replace(second, points=tuple(points))).outcome is Outcome.SAME
+    found = against(first, replace(second, points=tuple(points)))
+    assert found.outcome is Outcome.SAME
+    assert any("3 steady points take more than" in note for note in found.notes) is (factor > 1)
 
 
 def test_unsteady_points_are_not_judged() -> None:

@@ -1,0 +1,1 @@
+"""Reference figures of a machine: made of runs, checked against runs. Pure."""
