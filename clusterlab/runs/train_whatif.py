@@ -79,11 +79,9 @@ def probed(setup: Setup) -> Compute:
     """Of this machine's GPU, or of its cores."""
     import torch
 
-    from clusterlab.trainers.roofline import probe
+    from clusterlab.trainers.roofline import probe_of
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    rows = setup.rows * setup.model.sequence
-    return probe(device, setup.train.dtype, rows=rows, sequence=setup.model.sequence)
+    return probe_of(setup, "cuda" if torch.cuda.is_available() else "cpu")
 
 
 def fabric_named(name: str) -> Fabric:

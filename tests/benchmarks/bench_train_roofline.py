@@ -23,7 +23,7 @@ from clusterlab.trainers.config import MeshConfig, ModelConfig, Setup, TrainConf
 from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.plans.compute import Compute
 from clusterlab.trainers.plans.work import updating, work_of
-from clusterlab.trainers.roofline import probe
+from clusterlab.trainers.roofline import probe_of
 
 PHASES = ("forward", "backward", "optimizer")
 
@@ -39,14 +39,13 @@ class Beside:
 
 def beside(setup: Setup, device: str, steps: int = 10) -> Beside:
     """One step of one rank, predicted and measured."""
-    model, train = setup.model, setup.train
-    rows = setup.rows * model.sequence
-    compute = probe(device, train.dtype, rows=rows, sequence=model.sequence)
+    model = setup.model
+    compute = probe_of(setup, device)
     work = work_of(setup, range(model.layers))
     ledger = Ledger(on_gpu=device != "cpu")
     trainer = build(setup, 0, open_axes(setup.mesh, 0, ledger), ledger, torch.device(device))
     parameters = trainer.parameters.values()
-    update = updating(setup, sum(p.numel() for p in parameters), len(parameters))
+    update = updating(setup, sum(p.numel() for p in parameters))
     predicted = {
         "forward": compute.time_us(work.forward),
         "backward": compute.time_us(work.backward),

@@ -18,13 +18,14 @@ def test_a_probe_of_cores_is_a_roofline() -> None:
     # From a starved core to a large host's all: none is off by a unit.
     assert all(1e-5 < rate < 100 for rate in (*rates, found.attention_TFLOPs))
     assert 0.1 < found.memory_GBps < 5000
+    assert 0.01 < found.function_GBps < 5000
     assert 0.1 < found.issue_us < 1e4
     assert not found.behind
     assert "float32" in found.source
 
 
 def rates(*, behind: bool) -> Compute:
-    return Compute("test", ((1e6, 1.0), (1e9, 4.0)), 2.0, 1000.0, 3.0, behind, "a test")
+    return Compute("test", ((1e6, 1.0), (1e9, 4.0)), 2.0, 1000.0, 250.0, 3.0, behind, "a test")
 
 
 def test_an_op_takes_what_its_products_or_its_bytes_take() -> None:
@@ -33,6 +34,8 @@ def test_an_op_takes_what_its_products_or_its_bytes_take() -> None:
     assert found.op_us(Op("a", "matmul", 1e10, 0)) == pytest.approx(2500.0)
     assert found.op_us(Op("a", "matmul", 1e6, 5e6)) == pytest.approx(5.0)  # 5 MB at 1 TB/s
     assert found.op_us(Op("a", "attention", 2e6, 0)) == pytest.approx(1.0)
+    assert found.op_us(Op("a", "memory", 0, 1e6)) == pytest.approx(1.0)
+    assert found.op_us(Op("a", "function", 0, 1e6)) == pytest.approx(4.0)
     assert found.matmul_TFLOPs(10**7.5) == pytest.approx(2.5)  # half way on the logarithm
 
 
@@ -44,6 +47,6 @@ def test_a_gpu_hides_the_host_or_waits_for_it_and_cores_do_both() -> None:
 
 
 def test_ranks_that_share_a_device_have_a_part_each() -> None:
-    op = Op("a", "matmul", 1e9, 1e6)
     alone, shared = rates(behind=False), rates(behind=False).among(4)
-    assert shared.time_us([op]) == pytest.approx(4 * alone.time_us([op]))
+    for op in (Op("a", "matmul", 1e9, 1e6), Op("a", "function", 0, 1e6), Op("a", "memory", 0, 1e6)):
+        assert shared.time_us([op]) == pytest.approx(4 * alone.time_us([op]))

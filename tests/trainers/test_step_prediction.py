@@ -276,7 +276,7 @@ def test_a_long_computation_hides_all_but_the_first_gather_and_the_last_result()
 def test_cores_hide_nothing() -> None:
     """Communication takes the cores that it would hide behind."""
     setup = made("dp")
-    on_cores = Compute("cores", ((1.0, 1.0),), 1.0, 100.0, 5.0, False, "a test")
+    on_cores = Compute("cores", ((1.0, 1.0),), 1.0, 100.0, 100.0, 5.0, False, "a test")
     found = what_if(setup, faster(1), on_cores)
     assert found.hidden_us == 0
     assert found.communication_us == pytest.approx(sum(one.total_us for one in found.priced))

@@ -1,8 +1,9 @@
-"""How fast a rank computes: a roofline of two rates, and what it costs to issue an operation. Pure.
+"""How fast a rank computes: a roofline of rates, and what it costs to issue an operation. Pure.
 
-An op takes as long as its flops at the matrix rate or its bytes at the memory's, whichever is more. A GPU
-runs behind the host that issues its kernels, so that a phase takes what the GPU or the host needs, whichever
-is more; a CPU does both, one after the other.
+An op takes as long as its flops at the matrix rate or its bytes at the memory's, whichever is more; cores
+take longer over exp and erf than over memory, so bytes of those have a rate of their own. A GPU runs behind
+the host that issues its kernels, so that a phase takes what the GPU or the host needs, whichever is more; a
+CPU does both, one after the other.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from clusterlab.trainers.plans.work import Op
 @dataclass(frozen=True, slots=True)
 class Compute:
     """One rank's rates. ``matmul``: (flops of a product, TFLOP/s) by size, ascending; between two sizes the
-    rate goes along the logarithm of the size. ``issue_us``: of one kernel. ``behind``: a GPU behind its host.
+    rate goes along the logarithm of the size. ``function_GBps``: bytes of an op that computes exp and the
+    like. ``issue_us``: of one kernel. ``behind``: a GPU behind its host.
     """
 
     name: str
     matmul: tuple[tuple[float, float], ...]
     attention_TFLOPs: float
     memory_GBps: float
+    function_GBps: float
     issue_us: float
     behind: bool
     source: str
@@ -39,6 +42,7 @@ class Compute:
             matmul=tuple((flops, rate / ranks) for flops, rate in self.matmul),
             attention_TFLOPs=self.attention_TFLOPs / ranks,
             memory_GBps=self.memory_GBps / ranks,
+            function_GBps=self.function_GBps / ranks,
             issue_us=self.issue_us * ranks,
         )
 
@@ -55,6 +59,8 @@ class Compute:
 
     def op_us(self, op: Op) -> float:
         """One of ``op`` on the device, without its issue."""
+        if op.kind == "function":
+            return op.size_bytes / (self.function_GBps * 1e3)
         through_memory = op.size_bytes / (self.memory_GBps * 1e3)
         if op.kind == "memory" or not op.flops:
             return through_memory
@@ -127,6 +133,7 @@ def named_compute(gpu_model: str, element: str) -> Compute:
         matmul=((1.0, rate),),
         attention_TFLOPs=attention_rate,
         memory_GBps=found.memory_GBps * _MEMORY_SHARE,
+        function_GBps=found.memory_GBps * _MEMORY_SHARE,
         issue_us=_ISSUE_US,
         behind=True,
         source=found.source,
@@ -144,4 +151,13 @@ def typed_compute(text: str) -> Compute:
         raise UsageError(
             f"{text!r}", where="--compute", expected="TFLOP/s,GB/s such as 600,3000, or probe"
         )
-    return Compute("as typed", ((1.0, matmul),), matmul / 2, memory, _ISSUE_US, True, "as typed")
+    return Compute(
+        name="as typed",
+        matmul=((1.0, matmul),),
+        attention_TFLOPs=matmul / 2,
+        memory_GBps=memory,
+        function_GBps=memory,
+        issue_us=_ISSUE_US,
+        behind=True,
+        source="as typed",
+    )

@@ -132,7 +132,7 @@ def _timed(setup: Setup, prices: Prices, compute: Compute, pp: int) -> _Rank:
             tail[call.axis] += one.total_us
     held = held_by(setup, rank)
     elements = update_elements(setup, rank)
-    updates = compute.time_us(updating(setup, elements, len(held)))
+    updates = compute.time_us(updating(setup, elements))
     adds = compute.time_us(accumulating(setup, elements, len(held)))
     sends = [one.each_us for one in priced if one.call.op in P2P]
     return _Rank(

@@ -14,7 +14,8 @@ from typing import Literal
 from clusterlab.core.dtypes import dtype
 from clusterlab.trainers.config import Setup
 
-Kind = Literal["matmul", "attention", "memory"]
+Kind = Literal["matmul", "attention", "memory", "function"]
+"""``function``: a pass over memory that computes exp, erf and the like of each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,10 @@ def weights_only(work: Work) -> tuple[Op, ...]:
     )  # fmt: skip
 
 
-def updating(setup: Setup, elements: int, tensors: int) -> tuple[Op, ...]:
-    """Plain SGD of parameters with ``elements`` in all: lr · gradient is made, then subtracted."""
+def updating(setup: Setup, elements: int) -> tuple[Op, ...]:
+    """Plain SGD of parameters with ``elements`` in all: one call of torch's foreach for all (step.sgd)."""
     size_bytes = elements * dtype(setup.train.dtype).bytes
-    return (_memory("update", 5 * size_bytes, kernels=2 * tensors),)
+    return (_memory("update", 3 * size_bytes),)
 
 
 def accumulating(setup: Setup, elements: int, tensors: int) -> tuple[Op, ...]:
@@ -147,12 +148,25 @@ def _block(setup: Setup, size: Sizes) -> Work:
         *_both_gradients("out", size.seen, width, H, item),
         _memory("bias and residual", 4 * x, kernels=2),
     ]
+    turned = _turned(setup, x, entered)
     attention = _attention(setup, size)
     rest = _experts(setup, size) if setup.model.experts else _mlp(setup, size)
     return Work(
-        (*forward, *attention.forward, *rest.forward),
-        (*backward, *attention.backward, *rest.backward),
+        (*forward, *turned, *attention.forward, *rest.forward),
+        (*backward, *turned, *attention.backward, *rest.backward),
     )
+
+
+def _turned(setup: Setup, x: float, entered: float) -> tuple[Op, ...]:
+    """Copies that bring positions to the front for a collective and back, as many each way of a block
+    (strategies/positions.py, ulysses.py); of one sequence there are none beside tensor parallelism.
+    """
+    if setup.mesh.sequence == "ulysses":
+        return (_memory("positions", 4 * x, kernels=2, count=4),)
+    if setup.mesh.sequence is None or setup.rows == 1:
+        return ()
+    calls = 2 if setup.model.experts else 4
+    return (_memory("positions", 2 * x + 2 * entered, kernels=2, count=calls),)
 
 
 def _attention(setup: Setup, size: Sizes) -> Work:
@@ -178,7 +192,7 @@ def _mlp(setup: Setup, size: Sizes) -> Work:
         (
             _memory("norm", 2 * x),
             *_matmul("up", size.seen, H, inner, item),
-            _memory("gelu", 2 * h),
+            _function("gelu", 2 * h),
             *_matmul("down", size.seen, inner, H, item),
             _memory("bias and residual", 5 * x, kernels=2),
         ),
@@ -186,7 +200,7 @@ def _mlp(setup: Setup, size: Sizes) -> Work:
             _memory("norm", 5 * x, kernels=2),
             *_both_gradients("up", size.seen, H, inner, item),
             _memory("up bias", h),
-            _memory("gelu", 3 * h),
+            _function("gelu", 3 * h),
             *_both_gradients("down", size.seen, inner, H, item),
             _memory("bias and residual", 4 * x, kernels=2),
         ),
@@ -209,7 +223,7 @@ def _experts(setup: Setup, size: Sizes) -> Work:
             _memory("routing", 6 * size.local * E * item, kernels=20),
             _memory("gather", 2 * rows, count=n),
             *_matmul("up", each, H, F, item, count=n),
-            _memory("gelu", 2 * inner, count=n),
+            _function("gelu", 2 * inner, count=n),
             *_matmul("down", each, F, H, item, count=n),
             _memory("weigh and add", 5 * rows + 2 * x, kernels=3, count=n),
             _memory("residual", 3 * x),
@@ -220,7 +234,7 @@ def _experts(setup: Setup, size: Sizes) -> Work:
             _memory("routing", 6 * size.local * E * item, kernels=20),
             _memory("gather", 3 * rows + 4 * x, kernels=3, count=n),
             *_both_gradients("up", each, H, F, item, count=n),
-            _memory("gelu", 3 * inner, count=n),
+            _function("gelu", 3 * inner, count=n),
             *_both_gradients("down", each, F, H, item, count=n),
             # The gradient of up[expert] is put into zeros of all experts' weights, then added.
             _memory("gradients of experts", 2 * 2 * H * F * item * (1 + 2 * n), kernels=6, count=n),
@@ -247,18 +261,22 @@ def _head(setup: Setup, size: Sizes) -> Work:
         (
             _memory("norm", 2 * x),
             *_matmul("head", size.tokens, H, V, item),
-            _memory("loss", 2 * logits, kernels=3),
+            _function("loss", 2 * logits, kernels=3),
         ),
         (
             _memory("norm", 5 * x, kernels=2),
             *_both_gradients("head", size.tokens, H, V, item),
-            _memory("loss", 4 * logits, kernels=4),
+            _function("loss", 4 * logits, kernels=4),
         ),
     )
 
 
 def _memory(name: str, size_bytes: float, *, kernels: int = 1, count: int = 1) -> Op:
     return Op(name, "memory", 0.0, size_bytes, kernels, count)
+
+
+def _function(name: str, size_bytes: float, *, kernels: int = 1, count: int = 1) -> Op:
+    return Op(name, "function", 0.0, size_bytes, kernels, count)
 
 
 def _matmul(
