@@ -6,9 +6,9 @@
 A curve is a sweep of one machine, as measured, with one known fault (why_faults.py) on a healthy base
 (why_bases.py): a drawn site, or for a third of the curves a published healthy table, where the folder of
 shared data is found (``$CLUSTERLAB_SHARED``, else beside the checkout). The judge sees the points and no
-label. Printed by seed: the cause named first, and among the first three; the same where a code that gives
-the very same curve counts too (half of the NICs, or all at half width); faults that were not detected;
-healthy curves on which nothing was said. Then by cause what was named first instead.
+label. Printed by seed: the cause named first, and among the first three, whatever the verdict; the same where
+a code that gives the very same curve counts too (half of the NICs, or all at half width); faults whose
+verdict is slow; healthy curves whose verdict is not. Then by cause what was named first instead.
 """
 
 from __future__ import annotations
@@ -95,18 +95,17 @@ def _share(holds: Iterable[bool]) -> float:
 
 
 def confusion(judged: Sequence[Judged]) -> list[str]:
-    """A line a cause: how many, named first, among three, and what was first instead."""
-    lines = [f"{'cause':28s} {'of':>3s} {'first':>5s} {'three':>5s}  named first instead"]
+    """A line a cause: how many, verdict slow, named first, among three, and what was first instead."""
+    lines = [
+        f"{'cause':28s} {'of':>3s} {'slow':>4s} {'first':>5s} {'three':>5s}  named first instead"
+    ]
     for code in sorted({j.truth for j in judged if j.truth}):
         mine = [j for j in judged if j.truth == code]
-        instead = Counter(
-            (j.named[0] if j.named else "-") if j.detected else "(not detected)"
-            for j in mine
-            if not j.within(1)
-        )
+        instead = Counter(j.named[0] if j.named else "(nothing)" for j in mine if not j.within(1))
         words = ", ".join(f"{name} {count}" for name, count in instead.most_common(5))
         lines.append(
-            f"{code:28s} {len(mine):3d} {sum(j.within(1) for j in mine):5d} "
+            f"{code:28s} {len(mine):3d} {sum(j.detected for j in mine):4d} "
+            f"{sum(j.within(1) for j in mine):5d} "
             f"{sum(j.within(3) for j in mine):5d}  {words}"
         )
     return lines

@@ -17,7 +17,7 @@ _SHOWS_AT = 3
 sites of one class differ by, and no judge of a single table should accuse it."""
 
 _PUBLISHED_SHARE = 0.35
-_TRIES = 400
+_TRIES = 4000
 
 
 @dataclass(frozen=True, slots=True)
