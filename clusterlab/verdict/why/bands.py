@@ -20,12 +20,13 @@ BANDS = ("floor", "middle", "plateau", "hump")
 def bands_of(sizes: Array, ratio: Array) -> dict[str, float]:
     """Log of measured over expected by band; a band without rows is not there.
 
-    ``plateau`` are the two largest sizes, from 1 MiB on. ``middle`` counts from the floor on, where that is
+    ``plateau`` are the two largest sizes (three where each has one row), from 1 MiB on. ``middle`` counts from the floor on, where that is
     slow: one and the same delay is not two. ``hump`` is by how much two neighbouring sizes are
     slower than both the floor and the plateau.
     """
     distinct = np.unique(sizes)
-    largest = (sizes >= distinct[-2:][0]) & (sizes >= _LEAST_PLATEAU)
+    few = len(sizes) < 2 * len(distinct)  # of three single rows the median is none that is far off
+    largest = (sizes >= distinct[-3 if few else -2 :][0]) & (sizes >= _LEAST_PLATEAU)
     where = {
         "floor": (sizes < FLOOR_BELOW) & ~largest,
         "middle": (sizes >= FLOOR_BELOW) & (sizes < PLATEAU_FROM) & ~largest,

@@ -13,6 +13,8 @@ class Candidate:
 
     ``weight`` is the variant's share among those of its code before the data. ``rate``, ``latency``,
     ``model`` and ``point`` widen the spread by so much more, where the effect itself is known roughly.
+    ``inside``: 1 for the points of a window in which nothing is known to better than a factor, else 0.
+    ``among``: the weight of all variants of the code, where not all were worth making; 0: their sum.
     """
 
     code: str
@@ -23,3 +25,5 @@ class Candidate:
     latency: float = 0.0
     model: float = 0.0
     point: float = 0.0
+    inside: Array | None = None
+    among: float = 0.0

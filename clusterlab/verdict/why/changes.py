@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clusterlab.cost.effects.constants import Effects
 from clusterlab.cost.effects.features import gpu_link_GBps
 from clusterlab.cost.nccl.beyond_nics import BeyondNics
 from clusterlab.verdict.why.world import World
@@ -17,6 +18,27 @@ def with_nic_share(world: World, share: float) -> World:
         replace(beyond.tree, share=beyond.tree.share * share),
     )
     return replace(world, case=replace(world.case, beyond=left))
+
+
+def with_network_step(world: World, more_us: float) -> World:
+    """Every step between nodes takes ``more_us`` µs longer."""
+
+    def slower(effects: Effects) -> Effects:
+        return replace(
+            effects,
+            network_step_us=effects.network_step_us + more_us,
+            p2p_network_us=effects.p2p_network_us + more_us,
+        )
+
+    case = world.case
+    return replace(
+        world,
+        case=replace(
+            case,
+            effects=slower(case.effects),
+            effects_with_peers=slower(case.effects_with_peers),
+        ),
+    )
 
 
 def with_link_share(world: World, share: float) -> World:

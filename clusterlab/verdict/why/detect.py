@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterlab.core.findings import Verdict
+from clusterlab.core.sizes import human_size
 from clusterlab.verdict.why.bands import bands_of
 from clusterlab.verdict.why.ordinary import Ordinary, Seen, kind_of, ordinary
 from clusterlab.verdict.why.scene import Scene
@@ -63,7 +64,7 @@ def detect(
         for band in bands
         if bands[band] > limits[band]
     ]
-    slow += [s.evidence for s in shapes if _alarms(s)]
+    slow += [falls] if (falls := _fall(scene)) else []
     if not slow:
         slow = _said(scene, bands)
     if slow:
@@ -81,15 +82,29 @@ def detect(
     return Detected(Verdict.PASS, reason, slowdown, shapes)
 
 
-def _alarms(shape: Shape) -> bool:
-    large = shape.sizes[-1] >= _LEAST_FALL_BYTES
-    return shape.kind == "fall" and shape.strength >= ALARMING_FALL and large
+def _fall(scene: Scene) -> str:
+    """Two rows that both take longer than every row of some larger buffer: one alone is a slip."""
+    sizes, times = np.array(scene.sizes), np.exp(scene.data.log_time)
+    distinct = [s for s in np.unique(sizes) if s >= _LEAST_FALL_BYTES]
+    for i, size in enumerate(distinct[:-1]):
+        rows = np.sort(times[(sizes == size) | (sizes == distinct[max(0, i - 1)])])
+        least = float(np.max(times[sizes == distinct[i + 1]]))
+        if (
+            len(rows) > 1
+            and rows[-2] >= ALARMING_FALL * least
+            and min(times[sizes == size]) >= (ALARMING_FALL * least)
+        ):
+            return (
+                f"time falls from {min(times[sizes == size]):.4g} µs at {human_size(int(size))} to "
+                f"{least:.4g} µs at {human_size(int(distinct[i + 1]))}"
+            )
+    return ""
 
 
 _NAMES = {
     "floor": "what is below 64 KiB",
     "middle": "64 KiB to 64 MiB",
-    "plateau": "the largest two sizes",
+    "plateau": "the largest sizes",
     "hump": "a window of sizes between them",
 }
 

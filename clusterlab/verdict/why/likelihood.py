@@ -23,7 +23,8 @@ Array = NDArray[np.float64]
 REACH = math.log(8.0)
 """Sizes a factor of eight apart are off much alike."""
 
-OUTLIER_SHARE = 0.03
+INSIDE = 0.3
+OUTLIER_SHARE = 0.01
 OUTLIER_SPREAD = 1.0
 _MOST_OUTLIERS = 0.12
 _FAR = 3.5
@@ -61,29 +62,36 @@ class Points:
         return len(self.log_size)
 
 
-def explained(points: Points, log_curve: Array, spread: Spread) -> Explained:
-    """The likelihood of ``points`` if what runs takes ``log_curve``."""
+def explained(
+    points: Points, log_curve: Array, spread: Spread, inside: Array | None = None
+) -> Explained:
+    """The likelihood of ``points`` if what runs takes ``log_curve``; where ``inside`` is more than 0 each point
+    is known to that multiple of ``INSIDE`` only.
+    """
     residual = points.log_time - log_curve
     between = covariance(points.log_size, log_curve, spread)
     noise = np.full(len(points), spread.point**2)
+    if inside is not None:
+        noise = noise + (INSIDE * inside) ** 2
     price = 0.0
     outliers = 0
     while True:
         total = between + np.diag(noise)
-        factor = np.linalg.cholesky(total)
-        white = np.linalg.solve(factor, residual)
+        inverse = np.linalg.inv(total)
+        solved = inverse @ residual
         if outliers >= max(1, int(_MOST_OUTLIERS * len(points))):
             break
-        far, at = _farthest(total, residual, noise)
+        far, at = _farthest(inverse, solved, noise)
         if far < _FAR:
             break
         noise[at] = OUTLIER_SPREAD**2
         price += math.log(OUTLIER_SHARE)
         outliers += 1
-    value = -0.5 * float(white @ white) - float(np.log(np.diag(factor)).sum())
+    value = -0.5 * float(residual @ solved) - 0.5 * float(np.linalg.slogdet(total)[1])
     value -= 0.5 * len(points) * math.log(2 * math.pi)
     kept = noise < OUTLIER_SPREAD**2
-    left = residual - _site_part(residual, points.log_size, log_curve, spread, noise)
+    site = covariance(points.log_size, log_curve, replace(spread, model=0.0))
+    left = residual - site @ solved
     return Explained(value + price, float(np.exp(np.sqrt(np.mean(left[kept] ** 2)))), outliers)
 
 
@@ -94,7 +102,7 @@ def covariance(log_size: Array, log_curve: Array, spread: Spread) -> Array:
     return (
         spread.latency**2 * np.outer(steps, steps)
         + spread.rate**2 * np.outer(nbytes, nbytes)
-        + spread.model**2 * np.exp(-0.5 * gap**2) * np.outer(_middle(steps), _middle(steps))
+        + spread.model**2 * np.exp(-0.5 * gap**2) * np.outer(_unsure(nbytes), _unsure(nbytes))
     )
 
 
@@ -108,24 +116,14 @@ def shares(log_size: Array, log_curve: Array) -> tuple[Array, Array]:
     return steps / total, nbytes / total
 
 
-def _middle(steps: Array) -> Array:
-    """Where neither latency nor the plateau rules the model is least sure; a quarter of it is left there."""
-    return 0.25 + 0.75 * 4 * steps * (1 - steps)
+def _unsure(nbytes: Array) -> Array:
+    """How sure the model is of a point: least in the middle and below, most where bytes alone count."""
+    return 1.0 - 0.8 * nbytes**2
 
 
-def _farthest(total: Array, residual: Array, noise: Array) -> tuple[float, int]:
+def _farthest(inverse: Array, solved: Array, noise: Array) -> tuple[float, int]:
     """The point that the others foretell worst, in standard deviations."""
-    inverse = np.linalg.inv(total)
-    alone = (inverse @ residual) / np.sqrt(np.diag(inverse))
-    alone = np.where(noise >= OUTLIER_SPREAD**2, 0.0, np.abs(alone))
+    alone = np.abs(solved) / np.sqrt(np.diag(inverse))
+    alone = np.where(noise >= OUTLIER_SPREAD**2, 0.0, alone)
     at = int(np.argmax(alone))
     return float(alone[at]), at
-
-
-def _site_part(
-    residual: Array, log_size: Array, log_curve: Array, spread: Spread, noise: Array
-) -> Array:
-    """The part of ``residual`` that a site's latency and rate explain best."""
-    site = covariance(log_size, log_curve, replace(spread, model=0.0))
-    whole = covariance(log_size, log_curve, spread) + np.diag(noise)
-    return np.asarray(site @ np.linalg.solve(whole, residual), dtype=np.float64)

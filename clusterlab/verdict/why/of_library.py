@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from clusterlab.core.sizes import human_size
 from clusterlab.cost.nccl.words import COLLECTIVES, NCCL_ALGORITHMS, NCCL_PROTOCOLS
 from clusterlab.verdict.why.candidate import Candidate
 from clusterlab.verdict.why.likelihood import Array
@@ -14,16 +15,26 @@ from clusterlab.verdict.why.scene import Scene
 
 _NARROW = (1, 2, 4, 8)
 _LEAST_DIFFERENCE = 0.02
-_EDGE = math.log(1.6)
 
 
 def of_library(scene: Scene) -> Iterator[Candidate]:
     """Candidates that NCCL's variables, or a defect, make."""
     if scene.collective in COLLECTIVES:
         yield from _forced(scene, "ALGO_FORCED", "NCCL_ALGO", NCCL_ALGORITHMS.values())
+        if scene.collective == "all_reduce":
+            yield from _other_algorithm(scene)
         yield from _forced(scene, "PROTO_FORCED", "NCCL_PROTO", NCCL_PROTOCOLS.values())
     yield from _channels(scene)
     yield from _windows(scene)
+
+
+def _other_algorithm(scene: Scene) -> Iterator[Candidate]:
+    """What any tree may do to a plateau: the model knows few of them measured."""
+    nbytes = scene.bytes_share(scene.expected)
+    for left in (0.75, 0.6, 0.5):
+        curve = scene.expected - math.log(left) * nbytes
+        what = f"an algorithm that fills {left:.0%} of the links"
+        yield Candidate("ALGO_FORCED", what, curve, rate=0.08, weight=0.7)
 
 
 def _forced(scene: Scene, code: str, variable: str, values: object) -> Iterator[Candidate]:
@@ -32,7 +43,7 @@ def _forced(scene: Scene, code: str, variable: str, values: object) -> Iterator[
             continue
         curve = scene.under({variable: value})
         if curve is not None and _differs(curve, scene.expected):
-            yield Candidate(code, f"{variable}={value}", curve, rate=0.04, model=0.05)
+            yield Candidate(code, f"{variable}={value}", curve, rate=0.18, latency=0.15, model=0.1)
 
 
 def _channels(scene: Scene) -> Iterator[Candidate]:
@@ -57,24 +68,34 @@ def _channels(scene: Scene) -> Iterator[Candidate]:
 
 
 def _windows(scene: Scene) -> Iterator[Candidate]:
-    """Slow or erratic between two sizes, ordinary on both sides."""
-    distinct = np.unique(scene.data.log_size)
-    if len(distinct) < 6:
-        return
-    ends = distinct[2:-1:2]
-    for i, low in enumerate(ends[:-1]):
-        for high in ends[i + 1 :]:
-            if high - low > math.log(512) + 0.1:
-                continue
-            inside = _window(scene.data.log_size, low, high)
-            for factor in (1.7, 3.0, 6.0):
-                yield Candidate(
-                    "LIBRARY_BUG",
-                    f"{factor:g} times slower from {math.exp(low):.0f} to {math.exp(high):.0f} B",
-                    scene.expected + math.log(factor) * inside,
-                    model=0.15,
-                    point=0.1,
-                )
+    """Slow or erratic between two sizes, ordinary on both sides: the likeliest few of all such windows."""
+    log_size, ratio = scene.data.log_size, scene.ratio
+    distinct = np.unique(log_size)
+    found = []
+    for width in _WIDTHS:
+        for first in range(1, len(distinct) - width - 1):
+            low, high = distinct[first], distinct[first + width - 1]
+            inside = _window(log_size, low, high)
+            beside = _window(log_size, distinct[first - 1], distinct[first + width]) - inside
+            jump = float(np.mean(ratio[inside > 0]) - np.mean(ratio[beside > 0]))
+            even = float(np.std(ratio[inside > 0])) if width > 1 else 0.0
+            found.append((jump * math.sqrt(width) - even, low, high, inside))
+    found.sort(key=lambda one: -one[0])
+    for _, low, high, inside in found[:_TRIED]:
+        for factor in _FACTORS:
+            yield Candidate(
+                "LIBRARY_BUG",
+                f"{factor:g} times slower from {human_size(round(math.exp(low)))} to "
+                f"{human_size(round(math.exp(high)))}",
+                scene.expected + math.log(factor) * inside,
+                inside=inside,
+                among=len(found) * len(_FACTORS),
+            )
+
+
+_WIDTHS = (2, 3, 4, 5, 7)
+_FACTORS = (1.7, 2.7, 4.5, 8.0)
+_TRIED = 6
 
 
 def _window(log_size: Array, low: float, high: float) -> Array:

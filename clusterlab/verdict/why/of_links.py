@@ -9,7 +9,7 @@ from clusterlab.verdict.why.candidate import Candidate
 from clusterlab.verdict.why.changes import with_link_share
 from clusterlab.verdict.why.scene import Scene
 
-_MEMORY = (1.0, 1.8, 3.2)
+_MEMORY = (0.6, 1.0, 2.0, 4.0)
 """How many times slower than the model's host memory a host may be: hosts differ, the model knows two."""
 
 _SHARES = (0.85, 0.7, 0.5, 0.35, 0.25, 0.125)
@@ -35,7 +35,9 @@ def _without_peers(scene: Scene) -> Iterator[Candidate]:
     nbytes = scene.bytes_share(curve)
     for slower in _MEMORY:
         what = "NCCL_P2P_DISABLE=1" + ("" if slower == 1 else f", host memory {slower:g}x slower")
-        yield Candidate("P2P_DISABLED", what, curve + math.log(slower) * nbytes, rate=0.25)
+        yield Candidate(
+            "P2P_DISABLED", what, curve + math.log(slower) * nbytes, rate=0.35, model=0.25
+        )
 
 
 def _without_nvls(scene: Scene) -> Iterator[Candidate]:

@@ -22,16 +22,22 @@ def of_method(scene: Scene) -> Iterator[Candidate]:
 
 
 def _cold_start(scene: Scene) -> Iterator[Candidate]:
-    """The first row or rows of the sweep."""
-    order = np.argsort([point.line for point in scene.points], kind="stable")
-    for rows in (1, 2, 3):
-        if 2 * rows > len(order):
+    """The first row or rows of the sweep: out of place first, and the first call of all most."""
+    sizes = np.array(scene.sizes)
+    distinct = np.unique(sizes)
+    second = np.array([bool(point.in_place) for point in scene.points])
+    both = (False, True) if second.any() and not second.all() else (True,)
+    for rows, fading in ((1, 1.0), (2, 1.0), (2, 0.4), (3, 1.0), (3, 0.4)):
+        if 2 * rows > len(distinct):
             return
-        first = np.zeros(len(order))
-        first[order[:rows]] = 1.0
-        for factor in (1.6, 2.5, 5.0, 12.0, 40.0):
-            what = f"first {rows} row{'s' * (rows > 1)} {factor:g} times slower"
-            yield Candidate("COLD_START_OR_WARMUP", what, scene.expected + math.log(factor) * first)
+        for with_second in both:
+            first = np.zeros(len(sizes))
+            for i, size in enumerate(distinct[:rows]):
+                first[(sizes == size) & (with_second | ~second)] = fading**i
+            for times in (0.7, 2.0, 6.0, 20.0, 60.0):
+                curve = scene.expected + np.log1p(times * first)
+                what = f"first {rows} size{'s' * (rows > 1)} up to {1 + times:g} times slower"
+                yield Candidate("COLD_START_OR_WARMUP", what, curve, inside=0.3 * (first > 0))
 
 
 def _overhead(scene: Scene) -> Iterator[Candidate]:
@@ -52,7 +58,7 @@ def _affinity(scene: Scene) -> Iterator[Candidate]:
             curve = scene.expected + math.log(slower) * (1 - nbytes**2) * (0.5 + 0.5 * steps)
             curve = curve - math.log(left) * nbytes
             what = f"steps {slower:g} times slower, noisy, {left:.0%} of the plateau"
-            yield Candidate("CPU_AFFINITY", what, curve, point=0.12, model=0.1)
+            yield Candidate("CPU_AFFINITY", what, curve, point=0.15, model=0.1)
 
 
 def _late_rank(scene: Scene) -> Iterator[Candidate]:

@@ -11,37 +11,40 @@ from clusterlab.verdict.why.scene import Scene
 COMMON: dict[str, float] = {
     "P2P_DISABLED": 1.5,
     "NVLS_OFF": 1.0,
-    "SLOW_LINK": 0.8,
-    "NIC_HALF_WIDTH": 0.8,
-    "GDR_OFF": 1.2,
+    "SLOW_LINK": 0.7,
+    "NIC_HALF_WIDTH": 1.0,
+    "GDR_OFF": 1.1,
     "ACS_IOMMU_DETOUR": 0.8,
-    "TCP_FALLBACK": 1.2,
-    "WRONG_NIC_OR_RAIL": 0.8,
+    "TCP_FALLBACK": 1.3,
+    "WRONG_NIC_OR_RAIL": 0.5,
     "FEWER_NICS_THAN_EXPECTED": 1.0,
-    "CONGESTION_OVERSUBSCRIPTION": 0.8,
-    "ECMP_COLLISIONS": 0.6,
-    "MISPLACED_RANKS": 0.4,
-    "ALGO_FORCED": 0.6,
-    "PROTO_FORCED": 0.7,
-    "TOO_FEW_CHANNELS": 0.8,
-    "TOO_FEW_QPS": 0.4,
-    "LIBRARY_BUG": 0.5,
+    "CONGESTION_OVERSUBSCRIPTION": 0.7,
+    "ECMP_COLLISIONS": 0.5,
+    "MISPLACED_RANKS": 0.2,
+    "ALGO_FORCED": 0.9,
+    "PROTO_FORCED": 1.2,
+    "TOO_FEW_CHANNELS": 1.0,
+    "TOO_FEW_QPS": 0.3,
+    "LIBRARY_BUG": 0.8,
     "COLD_START_OR_WARMUP": 0.8,
-    "HOST_OVERHEAD_SMALL": 0.9,
-    "CPU_AFFINITY": 0.6,
+    "HOST_OVERHEAD_SMALL": 1.0,
+    "CPU_AFFINITY": 0.7,
     "SLOW_RANK": 0.8,
-    "UNKNOWN": 0.5,
+    "UNKNOWN": 0.4,
 }
 
-SAID = 20.0
+SAID = 300.0
 """How much more likely a cause is that the run or its description names itself."""
+
+FORCED = 5.0
+"""The same of an algorithm or protocol that is forced: people force what they compare."""
 
 
 def prior(code: str, scene: Scene) -> float:
     """The weight of ``code`` for this system; 0 where it cannot have it."""
     weight = COMMON[code] * _fits(code, scene)
     if any(one.code == code for one in scene.said):
-        weight *= SAID
+        weight *= FORCED if code in ("ALGO_FORCED", "PROTO_FORCED") else SAID
     return weight
 
 
@@ -54,11 +57,11 @@ def _fits(code: str, scene: Scene) -> float:
     if code == "TOO_FEW_QPS":
         return 1.0 if scene.nodes >= 4 else 0.3
     if code == "CONGESTION_OVERSUBSCRIPTION":
-        return 0.5 if scene.nodes == 2 else 1.5
+        return 0.3 if scene.nodes == 2 else 1.0
     if code == "ACS_IOMMU_DETOUR":
         return 1.0 if transport in ("ib", "roce", "") else 0.3
     if code == "P2P_DISABLED" and scene.world.comm.intra == "pcie":
         return 2.0
     if code == "P2P_DISABLED" and scene.nodes > 1:
-        return 0.4
+        return 0.1
     return 1.0
