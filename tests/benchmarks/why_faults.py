@@ -21,6 +21,7 @@ from tests.benchmarks.why_physics import (
     of_network,
     one_node,
     ring_GBps,
+    slow_start,
 )
 
 
@@ -53,7 +54,7 @@ def _p2p_disabled(base: Base, draw: random.Random) -> Faulty:
     rate = base.site.pcie_GBps * draw.uniform(0.4, 0.6)
     rate *= (2 / base.ranks) ** draw.uniform(0.8, 1.7)
     return Faulty(
-        limited(base, draw, rate, base.floor_us * draw.uniform(1.1, 1.9)),
+        limited(base, draw, rate, base.floor_us * draw.uniform(0.1, 0.9)),
         f"through host memory at {rate:.3g} GB/s",
     )
 
@@ -89,7 +90,7 @@ def _fewer_nics(base: Base, draw: random.Random) -> Faulty:
 
 def _gdr_off(base: Base, draw: random.Random) -> Faulty:
     share = draw.uniform(0.25, 0.5)
-    latency = base.floor_us + network_steps(base) * draw.uniform(2.0, 6.0)
+    latency = network_steps(base) * draw.uniform(2.0, 6.0)
     return Faulty(
         limited(base, draw, of_network(base, share), latency), f"staged, {share:.2f} of the NICs"
     )
@@ -97,7 +98,7 @@ def _gdr_off(base: Base, draw: random.Random) -> Faulty:
 
 def _acs(base: Base, draw: random.Random) -> Faulty:
     per_nic = draw.uniform(10, 15)
-    latency = base.floor_us + network_steps(base) * draw.uniform(0.5, 2.0)
+    latency = network_steps(base) * draw.uniform(0.5, 2.0)
     return Faulty(
         limited(base, draw, of_network(base, per_nic / base.site.nic_GBps), latency),
         f"{per_nic:.3g} of {base.site.nic_GBps:g} GB/s of each NIC",
@@ -108,12 +109,12 @@ def _tcp(base: Base, draw: random.Random) -> Faulty:
     # A few GB/s of a node, however many its NICs; kernel and wake-up at every message.
     node = math.exp(draw.uniform(math.log(1.2), math.log(9.0)))
     share = min(0.25, node / (base.site.nics * base.site.nic_GBps))
-    latency = base.floor_us + network_steps(base) * draw.uniform(22, 45)
+    latency = network_steps(base) * draw.uniform(22, 45)
     return Faulty(limited(base, draw, of_network(base, share), latency), f"{node:.3g} GB/s a node")
 
 
 def _wrong_nic(base: Base, draw: random.Random) -> Faulty:
-    latency = base.floor_us + network_steps(base) * draw.uniform(0.5, 3.0)
+    latency = network_steps(base) * draw.uniform(0.5, 3.0)
     if draw.random() < 0.4:
         times = limited(base, draw, of_network(base, 0.5), latency)
         return Faulty(times, "two GPUs at each NIC", ("FEWER_NICS_THAN_EXPECTED", "NIC_HALF_WIDTH"))
@@ -150,7 +151,7 @@ def _ring_forced(base: Base, draw: random.Random) -> Faulty:
     inside, between = draw.uniform(0.9, 1.7), draw.uniform(4, 8)
     latency = 8 + 2 * (base.ranks - base.nodes) * inside + 2 * base.nodes * between
     return Faulty(
-        limited(base, draw, ring_GBps(base), max(latency, base.floor_us)),
+        slow_start(base, draw, latency),
         f"ring at every size: {2 * (base.ranks - 1)} steps, {latency:.0f} µs",
     )
 
@@ -173,9 +174,7 @@ def _ll_forced(base: Base, draw: random.Random) -> Faulty:
 
 def _simple_forced(base: Base, draw: random.Random) -> Faulty:
     latency = base.floor_us * draw.uniform(1.7, 3.2)
-    return Faulty(
-        limited(base, draw, base.plateau_GBps, latency), f"Simple at every size: {latency:.0f} µs"
-    )
+    return Faulty(slow_start(base, draw, latency), f"Simple at every size: {latency:.0f} µs")
 
 
 def _protocol(base: Base, draw: random.Random) -> Faulty:
