@@ -21,6 +21,8 @@ _EXAMPLE = """Examples:
 
   clusterlab train 3d -g 8 --trace step.json         tp, pp and dp at once; the last step for Perfetto
 
+  clusterlab train tp -g 2 --fabric host             predicted beside measured, on this host's cores
+
   srun --mpi=pmix --ntasks-per-node=8 clusterlab train ep --steps 100
 
   clusterlab train tp --what-if superpod-h100-4su --tp 8 --dp 127     the same step elsewhere, predicted
@@ -109,7 +111,7 @@ def train(
         str | None,
         typer.Option(
             "--fabric",
-            help="Predict steps and collectives on this design before they are measured.",
+            help="Predict steps and collectives on this design before they are measured; host: this host's cores.",
         ),
     ] = None,
     what_if: Annotated[

@@ -14,10 +14,11 @@ from clusterlab.runs.export import write_trace
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.local_ranks import backend_here, check_typed
 from clusterlab.runs.on_ranks import Work, run_on_ranks
+from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.train_job import TrainJob
 from clusterlab.runs.train_rank import train_rank
 from clusterlab.runs.train_setup import TrainTyped, ranks_typed
-from clusterlab.runs.train_whatif import PROBE, compute_of, fabric_named, what_if
+from clusterlab.runs.train_whatif import compute_of, fabric_of_run, is_probe, what_if
 from clusterlab.trainers.plans.compute import typed_compute
 
 _GRACE_S = 20.0
@@ -87,11 +88,12 @@ def _check(job: TrainJob, world_size: int) -> None:
         if job.compute is not None:
             raise UsageError("nothing is predicted", where="--compute", expected="--fabric FABRIC")
         return
-    fabric = fabric_named(job.fabric)
+    fabric = fabric_of_run(job.fabric, job.backend)
+    if job.fabric == THIS_HOST:
+        return  # the ranks measure what gloo takes
     # A probe is the ranks' to make; whether the fabric has what is needed does not depend on it.
-    compute = (
-        typed_compute("1,1") if job.compute == PROBE else compute_of(job.compute, fabric, setup)
-    )
+    probe = is_probe(job.compute, fabric)
+    compute = typed_compute("1,1") if probe else compute_of(job.compute, fabric, setup)
     what_if(setup, fabric, compute, backend=job.backend)
 
 

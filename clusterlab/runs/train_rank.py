@@ -26,18 +26,19 @@ from clusterlab.runs.asked import Asked, asked_by_signals
 from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.train_job import CHECKPOINTS, TrainJob
 from clusterlab.runs.train_keeper import StepKeeper
+from clusterlab.runs.train_predicted import check_one_host, host_constants, predicted_step
 from clusterlab.runs.train_step import Told, measured, peak_memory
-from clusterlab.runs.train_whatif import call_times, compute_of, fabric_named, what_if
+from clusterlab.runs.train_whatif import call_times
 from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.trainers.breakdown import break_down, transfers
 from clusterlab.trainers.collectives import summarise
 from clusterlab.trainers.plans.load import expert_load, totals
-from clusterlab.trainers.plans.step_time import StepPrediction
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup, Store
 
+    from clusterlab.cost.calibration import Calibration
     from clusterlab.trainers.axis import Axis
     from clusterlab.trainers.ledger import Ledger
     from clusterlab.trainers.step import Trainer
@@ -51,23 +52,28 @@ def train_rank(identity: RankIdentity, store: Store, run_path: Path, job: TrainJ
     import torch.distributed as dist
 
     with asked_by_signals() as asked:
-        run = _begin(identity, store, run_path, job)
+        run, calibration = _begin(identity, store, run_path, job)
         watchdog = Watchdog(identity, job.deadline_s, store, aftermath_of(identity, run_path))
         try:
             with watchdog, LedgerWriter(run.path, identity.rank) as ledgers:
-                return _Training(identity, job, run, watchdog, ledgers).run(asked)
+                return _Training(identity, job, run, watchdog, ledgers).run(asked, calibration)
         finally:
             # Not after a failure: destroying a group whose peers are gone can block.
             if sys.exc_info()[0] is None:
                 dist.destroy_process_group()
 
 
-def _begin(identity: RankIdentity, store: Store, run_path: Path, job: TrainJob) -> RunDir:
-    """Join the default process group and start an attempt; the run with it. Collective."""
+def _begin(
+    identity: RankIdentity, store: Store, run_path: Path, job: TrainJob
+) -> tuple[RunDir, Calibration | None]:
+    """Join the default process group and start an attempt; the run with it, and on rank 0 what predictions
+    need of this host. Collective.
+    """
     with naming_lost_peers("start of the run"):
         where = call_whereabouts(identity, store, job.backend, timeout_s=JOIN_TIMEOUT_S)
         timeout_s = max(JOIN_TIMEOUT_S, 2 * job.deadline_s)
         init_process_group(identity, store, job.backend, timeout_s=timeout_s)
+        calibration = host_constants(identity, store, job)
     roll_call(
         store,
         identity,
@@ -76,7 +82,7 @@ def _begin(identity: RankIdentity, store: Store, run_path: Path, job: TrainJob) 
         lambda records: _open(run_path, job, where, records),
         timeout_s=JOIN_TIMEOUT_S,
     )
-    return open_run(run_path)
+    return open_run(run_path), calibration
 
 
 def _open(
@@ -85,6 +91,7 @@ def _open(
     """On rank 0, while the others wait: what keeps it from starting an attempt is raised on all."""
     assert where is not None, "rank 0 knows where all ranks are"
     try:
+        check_one_host(job, where.placement)
         run = start_attempt(
             open_run(run_path), configuration=job.to_json(where.placement.world_size)
         )
@@ -122,14 +129,15 @@ class _Training:
         self._setup = job.setup(identity.world_size)
         self._transfer_us: dict[int, float] = {}
 
-    def run(self, asked: Asked) -> int:
+    def run(self, asked: Asked, calibration: Calibration | None) -> int:
         """All steps that are left; the exit code."""
         steps = self._setup.train.steps
         with self._watchdog.guard(0, "start of the training"):
             built = self._build()
-        keeper, predicted = None, None
-        if self._identity.rank == 0:
-            predicted = self._predicted()
+            rank = self._identity.rank
+            predicted = predicted_step(self._job, self._setup, built.control, rank, calibration)
+        keeper = None
+        if rank == 0:
             keeper = StepKeeper(
                 self._run,
                 self._setup,
@@ -158,14 +166,6 @@ class _Training:
             alone_us = None if predicted is None else call_times(predicted)
             write_collectives(self._run.path, summarise(keeper.recent, alone_us))
         return code
-
-    def _predicted(self) -> StepPrediction | None:
-        """What a step should take on the fabric that was named; the other ranks wait in their first step."""
-        if self._job.fabric is None:
-            return None
-        fabric = fabric_named(self._job.fabric)
-        compute = compute_of(self._job.compute, fabric, self._setup)
-        return what_if(self._setup, fabric, compute, backend=self._job.backend)
 
     def _build(self) -> _Built:
         """Groups, clock and trainer, at its first values or those of the latest checkpoint. Collective."""

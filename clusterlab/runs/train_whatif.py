@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from clusterlab.core.errors import UsageError
+from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.routing import named_routing, routing_of
 from clusterlab.cost.types import PredictRequest
+from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.train_setup import TrainTyped, ranks_typed, setup_of
 from clusterlab.runs.typed import backend_of, check_backend, checked_variables, refuse_unmeasured
 from clusterlab.topology.fabric import Fabric
@@ -30,8 +32,10 @@ def what_if(
     backend: str = "auto",
     routing: str | None = None,
     variables: tuple[str, ...] = (),
+    calibration: Calibration | None = None,
 ) -> StepPrediction:
-    """A step of ``setup`` (checked) with a rank on each of the first GPUs of ``fabric``, host after host.
+    """A step of ``setup`` (checked) with a rank on each of the first GPUs of ``fabric``, host after host; on
+    the cores of a host without GPUs, of which ``calibration`` knows what gloo takes.
 
     Raises UsageError where the ranks do not fit or the fabric has no figure for what they send.
     """
@@ -50,6 +54,7 @@ def what_if(
         issue="eager",
         overrides=checked_variables(variables),
         routing=routing_of(fabric, chosen, routing),
+        calibration=calibration,
     )
     return predict_step(setup, Site(template, place_on(fabric, setup.mesh.world_size)), compute)
 
@@ -59,7 +64,7 @@ def compute_of(text: str | None, fabric: Fabric, setup: Setup) -> Compute:
     here, which takes some seconds). Raises UsageError where nothing is known of the GPU.
     """
     element = setup.train.dtype
-    if text == PROBE:
+    if is_probe(text, fabric):
         return probed(setup)
     if text is not None and "," in text:
         return typed_compute(text)
@@ -75,6 +80,11 @@ def compute_of(text: str | None, fabric: Fabric, setup: Setup) -> Compute:
     return named_compute(str(models[0]), element)
 
 
+def is_probe(text: str | None, fabric: Fabric) -> bool:
+    """Whether the device at hand is to be measured: this host's cores are unless something else is said."""
+    return text == PROBE or (text is None and fabric.name == THIS_HOST)
+
+
 def probed(setup: Setup) -> Compute:
     """Of this machine's GPU, or of its cores."""
     import torch
@@ -86,10 +96,23 @@ def probed(setup: Setup) -> Compute:
 
 def fabric_named(name: str) -> Fabric:
     """A design or file. Raises UsageError for this host."""
-    if name == "host":
+    if name == THIS_HOST:
         raise UsageError(
             "nothing is known of several ranks' computing on this host's cores", where="--what-if host",
-            expected="a name of `topo list` or a file", fix="measure it: `clusterlab train`",
+            expected="a name of `topo list` or a file",
+            fix="predict and measure it: `clusterlab train … --fabric host`",
+        )  # fmt: skip
+    return open_fabric(name)
+
+
+def fabric_of_run(name: str, backend: str) -> Fabric:
+    """That of a run that is predicted beside being measured: a design, a file, or this host's cores, which
+    its ranks measure. Raises UsageError for this host where ranks talk by NCCL.
+    """
+    if name == THIS_HOST and backend != "gloo":
+        raise UsageError(
+            f"ranks talk by {backend}", where="--fabric host",
+            expected="a design of the GPUs' links: see `clusterlab topo list`",
         )  # fmt: skip
     return open_fabric(name)
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -15,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.main import main
+from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.stepping import StepLine
-from clusterlab.records.ledgers import ledger_ranks, read_ledger
+from clusterlab.records.ledgers import ledger_ranks, read_collectives, read_ledger
 from clusterlab.records.lines import STEPS, read_lines
 from clusterlab.records.run_dir import open_run
 from clusterlab.runs.train_setup import STRATEGIES, TrainTyped, setup_of
+from clusterlab.runs.train_whatif import fabric_of_run
 from clusterlab.trainers.breakdown import break_down
 from clusterlab.trainers.checkpoint import finished
 from tests.conftest import LAUNCHERS, clean_environment
@@ -133,6 +136,44 @@ def test_what_experts_took_is_kept_shown_and_told(
     assert "from each rank along ep" in (folder / "report.html").read_text()
     assert main(["report", str(folder), "--json"]) in (0, 3)
     assert json.loads(capfd.readouterr().out)["experts"] == told
+
+
+@pytest.mark.parametrize("typed", [("dp",), ("tp",), ("pp",)], ids=lambda typed: typed[0])
+@pytest.mark.parametrize(
+    "where", [("host",), ("lab-8x1", "--compute", "probe")], ids=lambda where: where[0]
+)
+def test_steps_are_predicted_beside_being_measured(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+    where: tuple[str, ...],
+) -> None:
+    """On cores: a probe of all ranks at once, gloo's constants of this host or a lab's links."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sizes = ("--hidden", "128", "--sequence", "128", "--steps", "4")
+    assert main(["train", *typed, "-g", "2", *sizes, "--fabric", *where]) == 0
+    said = capfd.readouterr().err
+    (folder,) = (tmp_path / "runs").iterdir()
+    steps = read_lines(folder).steps
+    (predicted,) = {step.predicted_us for step in steps}
+    assert predicted is not None and predicted > 0
+    assert "ms a step: measured" in said
+    kinds = read_collectives(folder)
+    assert kinds
+    for one in kinds:
+        if one.phase not in ("handshake", "loss"):
+            assert one.predicted_us is not None and one.predicted_us > 0
+    if where == ("host",):
+        # Others compute here, too: neither side is off by more than they can explain.
+        measured = statistics.median(step.step_us for step in steps[1:])
+        assert 0.1 < measured / predicted < 10
+
+
+def test_this_hosts_cores_predict_no_nccl() -> None:
+    with pytest.raises(UsageError, match="design of the GPUs"):
+        fabric_of_run("host", "nccl")
+    assert fabric_of_run("host", "gloo").name == "host"
 
 
 def test_a_library_for_experts_that_is_missing_is_refused_before_ranks_start(
