@@ -111,7 +111,7 @@ def train(
         str | None,
         typer.Option(
             "--fabric",
-            help="Predict steps and collectives on this design before they are measured; host: this host's cores.",
+            help="Predict steps and collectives before they are measured: a design, or host (these cores).",
         ),
     ] = None,
     what_if: Annotated[
