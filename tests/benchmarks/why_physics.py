@@ -53,6 +53,25 @@ def limited(
     return tuple(times)
 
 
+def another_way(base: Base, draw: random.Random, busbw_GBps: float) -> tuple[float, ...]:
+    """The library goes another way with that plateau, where the healthy one was better.
+
+    What is beside latency and bytes is the other way's own: 16 H100 had rings of 0.83 of the plateau of their
+    NVLS trees, and the same times from 16 to 256 MiB.
+    """
+    rest_of = draw.uniform(0.2, 1.2)
+    times = []
+    for point, rough in zip(base.points, _rough(base), strict=True):
+        healthy = point.time_us * math.exp(-rough)
+        wire = min(healthy, point.busbw_GBps * point.time_us / base.plateau_GBps)
+        rest = max(0.0, healthy - base.floor_us - wire)
+        slower = max(1.0, base.plateau_GBps / busbw_GBps)
+        latency = min(healthy, base.floor_us)
+        time_us = max(healthy, latency + wire * slower + rest * rest_of)
+        times.append(time_us * math.exp(rough))
+    return tuple(times)
+
+
 def slow_start(base: Base, draw: random.Random, latency_us: float) -> tuple[float, ...]:
     """A latency instead of the healthy one, hidden behind what takes longer, more or less sharply."""
     p = draw.uniform(1.5, 4.0)
