@@ -19,6 +19,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
+from clusterlab.core.errors import DeadlineError
+
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a process that SIGTERM ended, as a shell shows it."""
 
@@ -70,6 +72,12 @@ class Ending:
             if not self._told:
                 self.tell(STOPPED, self.finish or _as_it_is)
             _leave(self._code)
+        if isinstance(error, DeadlineError):
+            # Peers hear of a lost rank by the end of those that noticed, for which Python takes seconds where
+            # CPUs are busy: Slurm would end them all before (srun --wait).
+            if not error.said:
+                print(f"clusterlab: {error}", file=sys.stderr)
+            _leave(int(error.exit_code))
         self._left.set()
         signal.signal(signal.SIGTERM, self._before)
         signal.set_wakeup_fd(self._wakeup_before)

@@ -25,6 +25,12 @@ from clusterlab.lab.processes import wait_until
 
 MakeLab = Callable[..., Lab]
 
+SOON_DOWN: dict[str, Any] = {
+    "slurmd_timeout_s": 4, "kill_wait_s": 2, "cred_expire_s": 5, "extra_conf": ("MessageTimeout=4",),
+}  # fmt: skip
+"""For a lab in which a node loses power: it is down, and its job requeued, in 15 s less than by a lab's own
+times. Slurm's MessageTimeout of 10 s is what the first unanswered ping costs."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

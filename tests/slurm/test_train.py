@@ -12,10 +12,10 @@ from clusterlab.core.stepping import StepLine
 from clusterlab.lab import lifecycle
 from clusterlab.lab.labs import run
 from clusterlab.records.lines import STEPS, read_lines
-from tests.slurm.conftest import MakeLab
+from tests.slurm.conftest import SOON_DOWN, MakeLab
 from tests.slurm.jobs import Submitted, submit
 
-MESH = ("--tp", "2", "--pp", "2", "--steps", "60", "--checkpoint-every", "10")
+MESH = ("--tp", "2", "--pp", "2", "--steps", "30", "--checkpoint-every", "10")
 
 
 def steps_of(job: Submitted) -> tuple[StepLine, ...]:
@@ -35,7 +35,7 @@ def wait_for_steps(job: Submitted, count: int) -> None:
 def test_a_training_that_loses_a_node_is_requeued_and_its_losses_are_the_same(
     make_lab: MakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = make_lab(name="train", nodes=5, gpus=1, cpus=2)
+    lab = make_lab(name="train", nodes=5, gpus=1, cpus=2, **SOON_DOWN)
     job = submit(lab, tmp_path / "job", "train_3d", *MESH, options=("-N4",))
     wait_for_steps(job, 15)
     nodes = run(lab, ["scontrol", "show", "hostnames", job.show()["NodeList"]]).stdout.split()
@@ -45,7 +45,7 @@ def test_a_training_that_loses_a_node_is_requeued_and_its_losses_are_the_same(
     assert shown["JobState"] == "COMPLETED", job.output()
     assert shown["Restarts"] == "1"
     steps = steps_of(job)
-    assert [step.step for step in steps] == list(range(60))
+    assert [step.step for step in steps] == list(range(30))
     kept = sum(step.attempt == 1 for step in steps)
     assert kept >= 10
     assert kept % 10 == 0
