@@ -22,7 +22,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.measurement import Measurement
 from clusterlab.core.suggest import reject_unknown_keys
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ def make_point(
 class Predicted:
     """Plain values of a prediction, as a row keeps them. None: not predicted, or not known.
 
-    ``coverage`` is the share of points (0 to 1) that ``low_us`` to ``high_us`` is known to hold.
+    ``coverage`` is the share of points (0 to 1) that ``low_us`` to ``high_us`` is known to hold. ``doubt``
+    says why it may not hold this one: outside what was calibrated, ranks elsewhere than predicted.
     """
 
     time_us: float
@@ -116,6 +117,7 @@ class Predicted:
     high_us: float | None
     provenance: str
     coverage: float | None = None
+    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ class Row:
     predicted_low_us: float | None
     predicted_high_us: float | None
     predicted_coverage: float | None
+    predicted_doubt: str | None
     predicted_busbw_GBps: float | None
     bound_time_us: float | None
     bound_busbw_GBps: float | None
@@ -253,6 +256,7 @@ def make_row(
         predicted_low_us=p.low_us if p else None,
         predicted_high_us=p.high_us if p else None,
         predicted_coverage=p.coverage if p else None,
+        predicted_doubt=p.doubt if p else None,
         predicted_busbw_GBps=(
             algbw_GBps(point.size_bytes, p.time_us) * factor if p and timed else None
         ),
@@ -294,6 +298,8 @@ def row_from_json(data: Any, *, where: str, schema_version: int = SCHEMA_VERSION
         raise UsageError(f"not a mapping: {str(data)[:60]}", where=where)
     fields = Row.__dataclass_fields__
     reject_unknown_keys(data, fields, where=where)
+    if schema_version < 4:
+        data = {**_ROW_OF_3, **data}
     if schema_version < 3:
         data = {**_ROW_OF_2, **data}
     if schema_version < 2:
@@ -324,6 +330,9 @@ _ROW_OF_1: dict[str, Any] = {
 
 _ROW_OF_2: dict[str, Any] = {"memory": None}
 """What a row of schema 2 does not say: then it was torch's, on GPUs."""
+
+_ROW_OF_3: dict[str, Any] = {"predicted_doubt": None}
+"""What a row of schema 3 does not say: its intervals were taken to hold everywhere."""
 
 
 def ranks_from_json(data: Any, *, where: str) -> tuple[int, ...] | None:

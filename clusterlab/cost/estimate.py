@@ -29,6 +29,7 @@ class Estimate:
     """A model's answer before it is compared with the bound.
 
     ``bottleneck`` is busy for ``busy_us`` of ``time_us``. ``library_time_us`` is the library's own estimate.
+    ``outside``: why the interval is not known to hold.
     """
 
     time_us: float
@@ -41,6 +42,7 @@ class Estimate:
     alternatives: tuple[Alternative, ...] = ()
     notes: tuple[str, ...] = ()
     library_time_us: float | None = None
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

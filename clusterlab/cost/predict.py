@@ -103,6 +103,7 @@ def as_predicted(prediction: Prediction) -> Predicted:
         high_us=interval.high_us if interval else None,
         provenance=provenance_text(prediction),
         coverage=interval.coverage if interval else None,
+        doubt="; ".join(prediction.outside) or None,
     )
 
 
@@ -233,4 +234,5 @@ def _prediction(
         alternatives=estimate.alternatives,
         notes=tuple(notes),
         library_time_us=estimate.library_time_us,
+        outside=estimate.outside,
     )

@@ -117,7 +117,7 @@ class Prediction:
     ``alternatives`` are the other algorithms × protocols the model weighed, fastest first. ``notes``
     say what the reader must know: figures left out because they are unknown, a size outside what the
     calibration saw. ``library_time_us`` is what the library's own model says for the same choice; None
-    where it has none.
+    where it has none. ``outside``: why the interval is not known to hold here.
     """
 
     time_us: float
@@ -132,3 +132,4 @@ class Prediction:
     alternatives: tuple[Alternative, ...] = ()
     notes: tuple[str, ...] = ()
     library_time_us: float | None = None
+    outside: tuple[str, ...] = ()

@@ -117,6 +117,22 @@ def parse_records(content: bytes, *, where: str) -> RecordsRead:
     return RecordsRead(tuple(rows), truncated, tuple(warnings))
 
 
+def schema_problems(path: Path) -> tuple[str, ...]:
+    """What is wrong where one file holds rows of several schemas: two versions of clusterlab wrote it."""
+    versions = set()
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            data = json.loads(line)
+        except ValueError:  # half a line: the reader has warned of it
+            continue
+        if isinstance(data, dict):
+            versions.add(data.get("schema_version"))
+    if len(versions) < 2:
+        return ()
+    listed = " and ".join(str(version) for version in sorted(versions, key=str))
+    return (f"its rows are of schema versions {listed}: two versions of clusterlab wrote it",)
+
+
 @dataclass(frozen=True, slots=True)
 class LatestRows:
     """One row per point. ``superseded`` counts the older rows of points measured more than once."""

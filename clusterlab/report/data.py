@@ -19,7 +19,8 @@ from clusterlab.records.documents import (
 from clusterlab.records.ledgers import read_collectives
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
-from clusterlab.records.store import latest_rows
+from clusterlab.records.store import latest_rows, schema_problems
+from clusterlab.verdict.against.side import split_passes, timed
 from clusterlab.verdict.groups import GroupTable, group_tables
 from clusterlab.verdict.judge import Judged
 from clusterlab.verdict.overhead import Overhead, overheads
@@ -102,6 +103,7 @@ def load(run: RunDir) -> ReportData:
         latest.rows,
         planned_points=run.info.planned_points,
         by_data_only=of_overlaps is not None,
+        problems=(*schema_problems(run.records_path), *_twice(records.rows)),
     )
     return ReportData(
         run=run,
@@ -125,6 +127,11 @@ def load(run: RunDir) -> ReportData:
         kinds=read_collectives(run.path),
         loads=lines.experts,
     )
+
+
+def _twice(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Points that one attempt holds twice with different figures."""
+    return split_passes(point for row in rows if (point := timed(row)))[2]
 
 
 def noise_notes(rows: Sequence[Row], *, of_sweep: bool = True) -> list[str]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 100
+_MOST_SOURCES = 3
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -113,6 +114,11 @@ def _print_head(console: Console, data: ReportData) -> None:
     _print_line(console, verdict)
     for note in data.notes:
         _print_line(console, f"note: {plain(note)}")
+    sources = data.run_verdict.judged_by
+    for source in sources[:_MOST_SOURCES]:
+        _print_line(console, f"judged by {plain(source)}")
+    if len(sources) > _MOST_SOURCES:
+        _print_line(console, f"judged by {len(sources) - _MOST_SOURCES} more kinds (--json)")
 
 
 def _print_line(console: Console, line: Text | str) -> None:

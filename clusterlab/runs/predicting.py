@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
@@ -25,6 +25,7 @@ from clusterlab.topology.host import host_fabric, read_host
 from clusterlab.topology.match import matching_design, place_like
 from clusterlab.topology.opening import open_fabric
 from clusterlab.topology.parts import PRETENDED
+from clusterlab.verdict.mapping import mapping_doubt
 
 _MESSAGES = {"ping_pong": "send"}
 """Half of a round trip is one message."""
@@ -147,8 +148,6 @@ def _elsewhere(observed: Placement, fabric: Fabric) -> str | None:
 
 def _as_one_host(observed: Placement) -> Placement:
     """Simulated nodes that share this machine's cores are one host to the cost model."""
-    from dataclasses import replace
-
     host = observed.ranks[0].host
     return Placement(tuple(replace(r, host=host, local_rank=r.rank) for r in observed.ranks))
 
@@ -186,6 +185,7 @@ def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predict
     if model.fabric is None or model.on_fabric is None:
         return {}
     ranks = model.on_fabric.ranks
+    mapped = mapping_doubt(model.fabric, model.observed, model.on_fabric)
     predicted: dict[Point, Predicted] = {}
     for point in points:
         if point.ranks is None:
@@ -197,7 +197,12 @@ def predict_points(points: Sequence[Point], model: Model) -> dict[Point, Predict
             with suppress(NoFigureError):
                 alone = request_of(point, (pair,), model.fabric, model)
                 predicted[point] = as_predicted(predict(alone))
-    return predicted
+    if mapped is None:
+        return predicted
+    return {
+        point: replace(one, doubt="; ".join(filter(None, (mapped, one.doubt))))
+        for point, one in predicted.items()
+    }
 
 
 def request_of(

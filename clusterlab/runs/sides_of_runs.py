@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,7 +13,7 @@ from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.records.documents import FabricReference, read_fabric, read_placement
 from clusterlab.records.run_dir import open_run
-from clusterlab.records.store import latest_rows, read_records
+from clusterlab.records.store import latest_rows, read_records, schema_problems
 from clusterlab.verdict.against.side import Side, split_passes, timed
 
 
@@ -47,7 +46,7 @@ def side_of_run(path: Path) -> Side:
         layout=_layout(placement),
         backend=_only(row.backend for row in latest),
         missing=None if planned is None else max(0, planned - len(latest)),
-        problems=(*problems, *_schemas(run.records_path)),
+        problems=(*problems, *schema_problems(run.records_path)),
         notes=tuple(records.warnings),
     )
 
@@ -63,25 +62,9 @@ def side_of_records(path: Path) -> Side:
         passes=passes,
         facts={"measured": _measured(latest)},
         backend=_only(row.backend for row in latest),
-        problems=(*problems, *_schemas(path)),
+        problems=(*problems, *schema_problems(path)),
         notes=tuple(records.warnings),
     )
-
-
-def _schemas(path: Path) -> tuple[str, ...]:
-    """A problem where one file holds rows of several schemas: two programs wrote it."""
-    versions = set()
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        try:
-            data = json.loads(line)
-        except ValueError:  # half a line: the reader has warned of it
-            continue
-        if isinstance(data, dict):
-            versions.add(data.get("schema_version"))
-    if len(versions) < 2:
-        return ()
-    listed = " and ".join(str(v) for v in sorted(versions, key=str))
-    return (f"its rows are of schema versions {listed}: written by two versions of clusterlab",)
 
 
 def _placement(placement: Placement | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.placement import Placement
+from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.topology.design.load import list_designs, outline
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Device
@@ -48,8 +48,9 @@ def _model(gpu_name: str) -> tuple[str, bool] | None:
 
 
 def place_like(fabric: Fabric, observed: Placement) -> Placement:
-    """``observed`` with every rank's device on ``fabric``: the GPU by local rank, on the host of the same
-    name where the fabric has all of them, else on its hosts in order.
+    """``observed`` with every rank's device on ``fabric``: the GPU of the same bus id or UUID where the
+    fabric knows it, else by local rank; on the host of the same name where the fabric has all of them, else
+    on its hosts in order.
 
     On hosts without GPUs ranks take the CPUs in turn. Raises UsageError when the fabric is too small.
     """
@@ -65,15 +66,32 @@ def place_like(fabric: Fabric, observed: Placement) -> Placement:
     model_host = dict(zip(hosts, hosts if by_name else fabric.hosts, strict=False))
     return Placement(
         tuple(
-            replace(rank, device=_device(fabric, model_host[rank.host], rank.local_rank).name)
+            replace(rank, device=_device(fabric, model_host[rank.host], rank).name)
             for rank in observed.ranks
         )
     )
 
 
-def _device(fabric: Fabric, host: str, local_rank: int) -> Device:
-    gpus = fabric.on_host(host, "gpu")
+def same_gpu(device: Device, gpu: str | None) -> bool | None:
+    """Whether ``gpu`` (a bus id or a UUID) is ``device``; None where the fabric does not know its id."""
+    if gpu is None:
+        return None
+    known = device.guid if gpu.upper().startswith(("GPU-", "MIG-")) else device.pci
+    return None if known is None else _plain_id(known) == _plain_id(gpu)
+
+
+def _plain_id(name: str) -> str:
+    """Without the leading zeros of a bus id's domain: drivers write four digits or eight."""
+    domain, colon, rest = name.lower().partition(":")
+    return f"{domain.lstrip('0')}{colon}{rest}"
+
+
+def _device(fabric: Fabric, host: str, rank: RankPlacement) -> Device:
+    gpus, local_rank = fabric.on_host(host, "gpu"), rank.local_rank
     if gpus:
+        named = next((device for device in gpus if same_gpu(device, rank.gpu)), None)
+        if named is not None:
+            return named
         if local_rank >= len(gpus):
             raise UsageError(
                 f"local rank {local_rank} on {host}",

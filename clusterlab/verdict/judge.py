@@ -2,7 +2,8 @@
 
 Every threshold is the prediction's own interval. An interval that is known to hold for a share c of all
 points must be left by about 1 - c of them, so misses accuse only when there are more of them than that
-share makes plausible.
+share makes plausible. A point whose own time is known too little to say on which side of the interval's end
+it lies has no verdict, nor has one for which the interval was not made.
 """
 
 from __future__ import annotations
@@ -11,19 +12,42 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
+from clusterlab.verdict.steady import FEW, WITH_INTERVAL, scattered
 
 NO_PREDICTION = "no prediction"
 
 
+class Why(StrEnum):
+    """Why a point or a run has no verdict."""
+
+    NO_TIME = "no_time"
+    NO_PREDICTION = "no_prediction"
+    NO_INTERVAL = "no_interval"
+    DOUBTED = "prediction_does_not_hold_here"  # outside the calibration, ranks elsewhere
+    FEW_ITERATIONS = "too_few_iterations"
+    NOISE = "noise"
+    TOO_FEW_POINTS = "too_few_points"
+    MISSING = "rows_missing"
+    DAMAGED = "rows_contradict"  # twice in one attempt, several schemas
+    NOTHING = "nothing_measured"
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What can be said of a point or of a group of points, and why."""
+    """What can be said of a point or of a group, and why; ``why`` classes it where that is nothing."""
 
     verdict: Verdict
     reason: str
+    why: Why | None = None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether another measurement may tell."""
+        return self.why in {Why.FEW_ITERATIONS, Why.NOISE}
 
 
 def judge_row(row: Row) -> Judged:
@@ -31,13 +55,51 @@ def judge_row(row: Row) -> Judged:
     if row.wrong:
         return Judged(Verdict.INVALID, f"{row.wrong} wrong elements")
     low, high, time = row.predicted_low_us, row.predicted_high_us, row.time_us_loop
-    why_not = _unjudgeable(row)
-    if why_not or low is None or high is None:
-        return Judged(Verdict.NO_VERDICT, why_not or "the prediction states no interval")
+    unfit = _unjudgeable(row)
+    if unfit is not None:
+        return unfit
+    if low is None or high is None:
+        return _nothing("the prediction states no interval", Why.NO_INTERVAL)
     span = f"{time:.4g} µs, expected {low:.4g} to {high:.4g} µs"
+    unsure = _unsure(row, low, high)
+    if unsure is not None:
+        return unsure
     if low <= time <= high:
         return Judged(Verdict.PASS, span)
     return Judged(Verdict.FAST_UNEXPECTED if time < low else Verdict.SLOW, span)
+
+
+def _unsure(row: Row, low: float, high: float) -> Judged | None:
+    """Why a time is known too little for the interval ``low`` to ``high``; None where it is known enough.
+
+    The loop's time is taken to be as uncertain as the median: by the 95 % interval of that.
+    """
+    time, few = row.time_us_loop, row.samples is not None and row.samples < FEW
+    why = Why.FEW_ITERATIONS if few else Why.NOISE
+    word = f"too few iterations ({row.samples})" if few else "noise"
+    if row.p50_low_us is None or row.p50_high_us is None:
+        if row.samples is not None and 0 < row.samples < WITH_INTERVAL:
+            return _nothing(f"{word}: their median has no interval", why)
+        return None
+    if row.time_us_p50 <= 0:
+        return None
+    least, most = (time * end / row.time_us_p50 for end in (row.p50_low_us, row.p50_high_us))
+    expected = f"expected {low:.4g} to {high:.4g} µs"
+    apart = most < low or least > high
+    across = not (low <= time <= high)
+    if not apart and (across or most - least > high - low):
+        return _nothing(f"{word}: {least:.4g} to {most:.4g} µs, {expected}", why)
+    if across and scattered(row) and low <= row.time_us_p50 <= high:
+        return _nothing(
+            f"noise: {row.outliers} of {row.samples} iterations stand out, their median "
+            f"{row.time_us_p50:.4g} µs is inside; {expected}",
+            Why.NOISE,
+        )
+    return None
+
+
+def _nothing(reason: str, why: Why) -> Judged:
+    return Judged(Verdict.NO_VERDICT, reason, why)
 
 
 def miss_share(row: Row) -> float:
@@ -48,10 +110,14 @@ def miss_share(row: Row) -> float:
     return min(1.0, max(0.0, 1.0 - coverage))
 
 
-def _unjudgeable(row: Row) -> str | None:
+def _unjudgeable(row: Row) -> Judged | None:
     if not 0 < row.time_us_loop < math.inf:
-        return "no time was measured"
-    return NO_PREDICTION if row.predicted_time_us is None else None
+        return _nothing("no time was measured", Why.NO_TIME)
+    if row.predicted_time_us is None:
+        return _nothing(NO_PREDICTION, Why.NO_PREDICTION)
+    if row.predicted_doubt is not None:
+        return _nothing(f"the prediction may not hold here: {row.predicted_doubt}", Why.DOUBTED)
+    return None
 
 
 def too_many_outside(outside: int, miss_shares: Sequence[float], significance: float) -> bool:

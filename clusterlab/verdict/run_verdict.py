@@ -14,7 +14,15 @@ from typing import Any
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
-from clusterlab.verdict.judge import NO_PREDICTION, Judged, judge_row, miss_share, too_many_outside
+from clusterlab.verdict.judge import (
+    NO_PREDICTION,
+    Judged,
+    Why,
+    judge_row,
+    miss_share,
+    too_many_outside,
+)
+from clusterlab.verdict.steady import NOISY_SHARE
 
 SIGNIFICANCE = 0.01
 """Chance, for a whole run whose predictions are right, of calling it slow or fast all the same."""
@@ -58,7 +66,8 @@ class RunVerdict:
     """A whole run: its collectives in order of first measurement, and what can be said of all of them.
 
     ``partial`` are the summaries of points that only some ranks took part in: kept apart, since a pair's
-    figures say nothing of a collective of all ranks.
+    figures say nothing of a collective of all ranks. ``judged_by``: where the intervals are from that points
+    were judged by, each once.
     """
 
     summaries: tuple[CollectiveSummary, ...]
@@ -68,6 +77,7 @@ class RunVerdict:
     points: int
     wrong: int
     unchecked: int
+    judged_by: tuple[str, ...] = ()
 
 
 def signed_error(row: Row) -> float | None:
@@ -79,13 +89,17 @@ def signed_error(row: Row) -> float | None:
 
 
 def judge_run(
-    rows: Iterable[Row], *, planned_points: int | None = None, by_data_only: bool = False
+    rows: Iterable[Row],
+    *,
+    planned_points: int | None = None,
+    by_data_only: bool = False,
+    problems: Sequence[str] = (),
 ) -> RunVerdict:
     """Summaries and verdicts of ``rows``, one row per point.
 
     With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass. Points with
     something beside them are predicted by nothing, so only their data is judged; ``by_data_only``: nor are
-    the others of such a run.
+    the others of such a run. ``problems``: what is wrong with the rows, so that only their data is judged.
     """
     everything_measured = list(rows)
     contended = [r for r in everything_measured if by_data_only or r.beside is not None]
@@ -102,12 +116,23 @@ def judge_run(
     return RunVerdict(
         summaries=tuple(s for s in everything if not s.of_some_ranks),
         partial=tuple(s for s in everything if s.of_some_ranks),
-        judged=_wrong_beside(contended) or _judge_groups(rows, everything, missing),
+        judged=_wrong_beside(contended) or _judge_groups(rows, everything, missing, problems),
         counts=_add_counts(s.counts for s in everything),
         points=len(everything_measured),
         wrong=sum(s.wrong for s in everything) + sum(row.wrong or 0 for row in contended),
         unchecked=sum(s.unchecked for s in everything),
+        judged_by=_judged_by(rows),
     )
+
+
+def _judged_by(rows: Sequence[Row]) -> tuple[str, ...]:
+    """``90 % intervals: self-calibration of this host``, each kind once."""
+    kinds: dict[str, None] = {}
+    for row in rows:
+        if _has_interval(judge_row(row)):
+            holds = 1 - miss_share(row)
+            kinds[f"{holds:.0%} intervals: {row.provenance or 'source not known'}"] = None
+    return tuple(kinds)
 
 
 def _wrong_beside(contended: Sequence[Row]) -> Judged | None:
@@ -167,27 +192,39 @@ def _judge_group(
             share = f"{_of(outside, len(with_interval))} {where} than expected"
             return Judged(verdict, share)
     outside = counts[Verdict.SLOW] + counts[Verdict.FAST_UNEXPECTED]
-    if 2 * outside > len(with_interval):
+    if with_interval and 2 * outside > len(with_interval):
         return Judged(
             Verdict.NO_VERDICT,
             f"{_of(outside, len(with_interval))} outside their intervals: more than a pass allows, too "
             "few to call it slow or fast; measure more points, or calibrate again on a quiet host",
+            Why.TOO_FEW_POINTS,
         )
-    if counts[Verdict.NO_VERDICT]:
-        why = next(j.reason for j in judged if j.verdict == Verdict.NO_VERDICT)
-        return Judged(
-            Verdict.NO_VERDICT,
-            f"{_of(counts[Verdict.NO_VERDICT], len(rows))} cannot be judged: {why}",
-        )
-    return Judged(Verdict.PASS, _pass_reason(rows))
+    return _judge_silent(rows, judged) or Judged(Verdict.PASS, _pass_reason(rows))
+
+
+def _judge_silent(rows: Sequence[Row], judged: Sequence[Judged]) -> Judged | None:
+    """No verdict, for points that have none; None where few enough do. A tenth of points that noise hides
+    makes a run noisy (steady.py); one of any other kind is a hole.
+    """
+    silent = [j for j in judged if j.verdict == Verdict.NO_VERDICT]
+    told = next((j for j in silent if not j.unsure), None)
+    if told is None and silent and len(silent) >= NOISY_SHARE * len(rows):
+        told = silent[0]
+    if told is None:
+        return None
+    said = f"{_of(len(silent), len(rows))} cannot be judged: {told.reason}"
+    return Judged(Verdict.NO_VERDICT, said, told.why)
 
 
 def _pass_reason(rows: Sequence[Row]) -> str:
     inside = sum(judge_row(row).verdict == Verdict.PASS for row in rows)
     unchecked = sum(row.wrong is None for row in rows)
     reason = f"{_of(inside, len(rows))} within their intervals"
-    if inside < len(rows):
+    unsure = sum(judge_row(row).verdict == Verdict.NO_VERDICT for row in rows)
+    if inside + unsure < len(rows):
         reason += ", no fewer than such intervals promise"
+    if unsure:
+        reason += f"; {unsure} are known too little to say"
     return f"{reason}; data of {unchecked} not checked" if unchecked else reason
 
 
@@ -196,24 +233,30 @@ def _has_interval(judged: Judged) -> bool:
 
 
 def _judge_groups(
-    rows: Sequence[Row], summaries: Sequence[CollectiveSummary], missing: int
+    rows: Sequence[Row],
+    summaries: Sequence[CollectiveSummary],
+    missing: int,
+    problems: Sequence[str],
 ) -> Judged:
     if not summaries:
-        return Judged(Verdict.NO_VERDICT, "nothing was measured")
+        return Judged(Verdict.NO_VERDICT, "nothing was measured", Why.NOTHING)
+    wrong = any(s.judged.verdict == Verdict.INVALID for s in summaries)
+    if problems and not wrong:
+        return Judged(Verdict.NO_VERDICT, "; ".join(problems), Why.DAMAGED)
     graver = (Verdict.INVALID, Verdict.SLOW, Verdict.FAST_UNEXPECTED)
     bad = [s for verdict in graver for s in summaries if s.judged.verdict == verdict]
     if bad:
         return Judged(bad[0].judged.verdict, _named(bad))
     if missing:
-        return Judged(Verdict.NO_VERDICT, f"{missing} planned points were not measured")
-    unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]
-    if unjudged and all(row.predicted_time_us is None for row in rows):
-        # Said once, not for each collective.
         return Judged(
-            Verdict.NO_VERDICT, f"{_of(len(rows), len(rows))} cannot be judged: {NO_PREDICTION}"
+            Verdict.NO_VERDICT, f"{missing} planned points were not measured", Why.MISSING
         )
+    unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]
     if unjudged:
-        return Judged(Verdict.NO_VERDICT, _named(unjudged))
+        said = _named(unjudged)
+        if all(row.predicted_time_us is None for row in rows):  # said once, not for each collective
+            said = f"{_of(len(rows), len(rows))} cannot be judged: {NO_PREDICTION}"
+        return Judged(Verdict.NO_VERDICT, said, unjudged[0].judged.why)
     return Judged(Verdict.PASS, _pass_reason(rows))
 
 
@@ -241,6 +284,8 @@ def run_verdict_to_json(run: RunVerdict) -> dict[str, Any]:
     return {
         "verdict": run.judged.verdict.value,
         "reason": run.judged.reason,
+        "why": run.judged.why,
+        "judged_by": list(run.judged_by),
         "points": run.points,
         "wrong": run.wrong,
         "unchecked": run.unchecked,
@@ -256,6 +301,7 @@ def _summary_to_json(summary: CollectiveSummary) -> dict[str, Any]:
         "collective": summary.collective,
         "verdict": summary.judged.verdict.value,
         "reason": summary.judged.reason,
+        "why": summary.judged.why,
         "points": summary.points,
         "predicted": summary.predicted,
         "median_error": summary.median_error,

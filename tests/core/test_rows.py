@@ -40,7 +40,8 @@ def test_a_row_survives_json() -> None:
     assert row.point == make_point("all_reduce", 1 << 20, dtype("float32"), 8)
 
 
-NEW_IN_3 = ("memory",)
+NEW_IN_4 = ("predicted_doubt",)
+NEW_IN_3 = ("memory", *NEW_IN_4)
 NEW_IN_2 = (
     *("beside", "uneven", "time_us_p99", "p50_low_us", "p50_high_us", "samples", "outliers"),
     *("rank_skew_us", "arrival_skew_us", "stopped_by", "calls_per_graph", "aggregated", "blocking"),
@@ -62,6 +63,13 @@ def test_a_row_of_the_second_schema_is_read() -> None:
     old = {k: v for k, v in row_to_json(a_row()).items() if k not in NEW_IN_3}
     assert row_from_json(old, where="x", schema_version=2) == a_row()
     with pytest.raises(UsageError, match=r"lacks .*memory"):
+        row_from_json(old, where="x")
+
+
+def test_a_row_of_the_third_schema_is_read() -> None:
+    old = {k: v for k, v in row_to_json(a_row()).items() if k not in NEW_IN_4}
+    assert row_from_json(old, where="x", schema_version=3) == a_row()
+    with pytest.raises(UsageError, match=r"lacks .*predicted_doubt"):
         row_from_json(old, where="x")
 
 

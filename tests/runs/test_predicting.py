@@ -26,7 +26,7 @@ from clusterlab.runs.rank import _open
 from clusterlab.runs.resolved import job_of, unsupported_by
 from clusterlab.runs.sweep import SweepStart
 from clusterlab.runs.whereabouts import Whereabouts
-from clusterlab.verdict.judge import judge_row
+from clusterlab.verdict.judge import Why, judge_row
 from tests.cost.calibrated.examples import calibration
 
 GPUS = Placement(
@@ -50,11 +50,13 @@ def test_simulated_gpus_and_real_ones_are_as_described() -> None:
 
 
 def test_a_point_is_predicted_by_its_own_timing_and_the_systems_calibration() -> None:
-    """Eager calls are no faster than the host issues them; all have the calibration's interval."""
+    """Eager calls are no faster than the host issues them; all have the calibration's interval. A verdict has
+    what was calibrated: this one is of direct calls.
+    """
     model = choose_model(GPUS, "nccl", "hgx-h100", calibration(), library_version="2.27.5+cuda12")
     assert model.library_version == "2.27.5"
     points = {
-        timing: make_point("all_reduce", 8, dtype("float32"), 8, timing=timing)
+        timing: make_point("all_reduce", 1024, dtype("float32"), 8, timing=timing)
         for timing in ISSUE_OF_TIMING
     }
     found = predict_points(list(points.values()), model)
@@ -66,9 +68,48 @@ def test_a_point_is_predicted_by_its_own_timing_and_the_systems_calibration() ->
             backend="nccl", attempt=1, time_utc="2026-11-30T12:00:00Z",
         )  # fmt: skip
         assert row.predicted_low_us and row.predicted_high_us and row.predicted_coverage, timing
-        assert judge_row(row).verdict == Verdict.PASS
-        slow = replace(row, time_us_loop=2 * row.predicted_high_us)
-        assert judge_row(slow).verdict == Verdict.SLOW
+        known = timing == "direct"
+        assert judge_row(row).verdict == (Verdict.PASS if known else Verdict.NO_VERDICT)
+        slow = judge_row(replace(row, time_us_loop=2 * row.predicted_high_us))
+        assert slow.verdict == (Verdict.SLOW if known else Verdict.NO_VERDICT)
+        assert known or f"timing {timing}: calibrated with library" in slow.reason
+
+
+@pytest.mark.parametrize(
+    ("collective", "size_bytes", "said"),
+    [
+        ("all_reduce", 8, "a size outside 1 KiB"),
+        ("all_reduce", 1 << 30, "a size outside 1 KiB"),
+        ("broadcast", 1024, "broadcast was not calibrated"),
+        ("all_reduce", 1024, None),
+        ("all_reduce", 1 << 28, None),
+    ],
+)
+def test_a_point_outside_the_calibration_has_a_prediction_and_no_verdict(
+    collective: str, size_bytes: int, said: str | None
+) -> None:
+    model = choose_model(GPUS, "nccl", "hgx-h100", calibration(), library_version="2.27.5")
+    point = make_point(collective, size_bytes, dtype("float32"), 8, timing="direct")
+    predicted = predict_points([point], model)[point]
+    row = make_row(
+        point, replace(MEASURED, time_us_loop=5 * predicted.time_us), predicted,
+        backend="nccl", attempt=1, time_utc="2026-11-30T12:00:00Z",
+    )  # fmt: skip
+    assert row.predicted_low_us and row.predicted_high_us
+    judged = judge_row(row)
+    if said is None:
+        assert judged.verdict == Verdict.SLOW
+    else:
+        assert (judged.verdict, judged.why) == (Verdict.NO_VERDICT, Why.DOUBTED)
+        assert said in judged.reason
+
+
+def test_ranks_on_other_gpus_than_the_fabrics_have_no_verdict() -> None:
+    h200 = Placement(tuple(replace(r, gpu_name="NVIDIA H200") for r in GPUS.ranks))
+    model = choose_model(h200, "nccl", "hgx-h100", calibration(), library_version="2.27.5")
+    point = make_point("all_reduce", 1024, dtype("float32"), 8, timing="graph")
+    doubt = predict_points([point], model)[point].doubt
+    assert doubt is not None and "runs on NVIDIA H200" in doubt
 
 
 def test_the_reference_in_the_run_names_the_calibration(tmp_path: Path) -> None:

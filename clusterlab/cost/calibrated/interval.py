@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.sizes import human_size
@@ -75,40 +75,54 @@ def _seen_version(calibration: SystemCalibration, asked: Asked) -> bool:
 
 def unseen(calibration: SystemCalibration, asked: Asked) -> tuple[str, ...]:
     """What of the point leaves what was measured, a note each."""
+    return tuple(note for note, _ in _leaves(calibration, asked))
+
+
+def outside(calibration: SystemCalibration, asked: Asked) -> tuple[str, ...]:
+    """Of ``unseen``, what the interval is no answer to. Other ranks, hosts and releases it is: it is as wide
+    as leaving those out has shown.
+    """
+    return tuple(note for note, answered in _leaves(calibration, asked) if not answered)
+
+
+def _leaves(calibration: SystemCalibration, asked: Asked) -> Iterator[tuple[str, bool]]:
+    """What of the point leaves what was measured, and whether the interval is made for that."""
     seen = calibration.seen_of(asked.collective)
-    notes = []
     if seen is None:
         known = ", ".join(s.collective for s in calibration.seen)
-        notes.append(
+        yield (
             f"{asked.collective} was not calibrated ({known}): its constants are theirs, its interval the "
-            "widest of theirs"
+            "widest of theirs",
+            False,
         )
     else:
         if asked.ranks not in seen.ranks:
-            notes.append(f"{asked.ranks} ranks: calibrated with {_listed(seen.ranks)}")
+            yield f"{asked.ranks} ranks: calibrated with {_listed(seen.ranks)}", True
         if asked.nodes not in seen.nodes:
-            notes.append(f"{asked.nodes} nodes: calibrated with {_listed(seen.nodes)}")
+            yield f"{asked.nodes} nodes: calibrated with {_listed(seen.nodes)}", True
         least, largest = seen.sizes_bytes
         if not least <= asked.size_bytes <= largest:
-            notes.append(
+            yield (
                 f"a size outside {human_size(least)} to {human_size(largest)}, where {asked.collective} was "
-                "calibrated"
+                "calibrated",
+                False,
             )
     if not _seen_version(calibration, asked):
-        notes.append(
+        yield (
             f"NCCL {asked.version}: calibrated with {', '.join(calibration.versions)}; the interval is wider "
-            f"by {OTHER_VERSION - 1:.0%}"
+            f"by {OTHER_VERSION - 1:.0%}",
+            True,
         )
     if not _issue_known(calibration, asked):
-        notes.append(
+        yield (
             f"timing {asked.issue}: calibrated with {calibration.issue}, which differs below "
-            f"{human_size(SAME_FROM_BYTES)}"
+            f"{human_size(SAME_FROM_BYTES)}",
+            False,
         )
     if asked.through_host != calibration.through_host:
         ways = ("peer access", "copies through the host's memory")
         here, there = ways[asked.through_host], ways[calibration.through_host]
-        notes.append(f"{here} between the ranks: calibrated with {there}")
-    return tuple(notes)
+        yield f"{here} between the ranks: calibrated with {there}", False
 
 
 def _issue_known(calibration: SystemCalibration, asked: Asked) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clusterlab.cost.calibrated.calibration import SystemCalibration
-from clusterlab.cost.calibrated.interval import Asked, interval_of, unseen
+from clusterlab.cost.calibrated.interval import Asked, interval_of, outside, unseen
 from clusterlab.cost.effects.constants import Effects, chip_class, network_class
 from clusterlab.cost.effects.features import Features, with_bytes
 from clusterlab.cost.effects.formula import host_memory_us, time_us
@@ -79,6 +79,7 @@ def _judged(
         estimate,
         interval=interval_of(calibration, asked, estimate.time_us),
         notes=(*estimate.notes, *unseen(calibration, asked)),
+        outside=outside(calibration, asked),
     )
 
 

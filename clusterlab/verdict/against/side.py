@@ -36,7 +36,8 @@ class Timed:
 
     ``loop_us`` is the whole loop over its iterations, ``p50_us`` the median of single ones, None where only a
     loop was timed. ``steady``: its iterations did not stray (verdict/steady.py). ``dtype``, ``in_place`` and
-    ``timing`` are None where a file does not say. ``attempt`` counts the passes over the same point.
+    ``timing`` are None where a file does not say. ``attempt`` counts the passes over the same point;
+    ``asked_bytes`` is its size before padding.
     """
 
     collective: str
@@ -60,6 +61,7 @@ class Timed:
     wrong: int | None = None
     steady: bool = True
     attempt: int = 1
+    asked_bytes: int | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -136,6 +138,7 @@ def timed(row: Row) -> Timed | None:
         wrong=row.wrong,
         steady=not wide(row) and not scattered(row),
         attempt=row.attempt,
+        asked_bytes=row.requested_bytes,
     )
 
 
@@ -156,17 +159,18 @@ def split_passes(
     measured: Iterable[Timed],
 ) -> tuple[tuple[Timed, ...], tuple[Timed, ...], tuple[str, ...]]:
     """The latest pass of every point, the earlier ones, and what is wrong: a point that one pass holds
-    twice with different figures. The same figures twice are one measurement.
+    twice with different figures. The same figures twice are one measurement, and two sizes that padding makes
+    one are one point, of which the last counts.
     """
     passes: dict[tuple[object, ...], dict[int, Timed]] = {}
     twice: list[Timed] = []
     for point in measured:
-        own = passes.setdefault(point.key, {})
+        own = passes.setdefault((point.asked_bytes, *point.key), {})
         known = own.get(point.attempt)
         if known is not None and known != point:
             twice.append(point)
         own[point.attempt] = point
-    latest = tuple(own[max(own)] for own in passes.values())
+    latest = tuple(by_key(own[max(own)] for own in passes.values()).values())
     earlier = tuple(p for own in passes.values() for at, p in own.items() if at != max(own))
     problems = (
         (

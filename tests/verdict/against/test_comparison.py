@@ -263,6 +263,11 @@ def test_a_point_twice_in_one_attempt_with_other_figures_is_a_problem() -> None:
     assert split_passes([one, later]) == ((later,), (one,), ())
 
 
+def test_sizes_that_padding_makes_one_are_one_point() -> None:
+    asked = [replace(ONE[0], asked_bytes=n, p50_us=float(n)) for n in (1, 2)]
+    assert split_passes(asked) == ((asked[1],), (), ())
+
+
 def test_loops_are_compared_with_loops() -> None:
     first, second = both(curve=ONE)
     loops = replace(
