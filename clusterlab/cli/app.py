@@ -21,9 +21,11 @@ from clusterlab.cli import (
     exec,
     explain,
     export,
+    hunt,
     import_,
     jobs,
     lab,
+    localise,
     overlap,
     p2p,
     place,
@@ -36,6 +38,7 @@ from clusterlab.cli import (
     submit,
     topo,
     train,
+    why,
 )
 from clusterlab.core.errors import ExitCode, UsageError
 
@@ -77,7 +80,9 @@ for _module in (
     exec,
     explain,
     export,
+    hunt,
     import_,
+    localise,
     overlap,
     p2p,
     place,
@@ -91,6 +96,7 @@ for _module in (
     submit,
     topo,
     train,
+    why,
 ):
     _module.register(app)
 app.add_typer(bind.app, name="bind")

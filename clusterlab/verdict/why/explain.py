@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.cost.scoring.measured import MeasuredPoint
 from clusterlab.cost.scoring.scored import request_for
+from clusterlab.cost.types import PredictRequest
 from clusterlab.topology.fabric import Fabric
 from clusterlab.verdict.why.candidate import Candidate
 from clusterlab.verdict.why.changes import with_all_nics
@@ -23,6 +26,7 @@ from clusterlab.verdict.why.of_network import of_network
 from clusterlab.verdict.why.rank import rank
 from clusterlab.verdict.why.saying import hypothesis
 from clusterlab.verdict.why.scene import Scene
+from clusterlab.verdict.why.shapes import Shape
 from clusterlab.verdict.why.types import Hypothesis, TableAnswer
 from clusterlab.verdict.why.world import world_of
 
@@ -36,11 +40,15 @@ def explain_table(
     fabric: Fabric | None = None,
     asked: Asked = _NOTHING_ASKED,
     said: Sequence[Said] = (),
+    request: PredictRequest | None = None,
+    expected_us: Sequence[float | None] | None = None,
 ) -> TableAnswer:
     """What can be said of one table's points; of one collective, type and number of ranks.
 
     ``fabric`` takes the place of what the points' words describe. ``said``: what the run says of itself that
-    would slow it, besides what the points' words do.
+    would slow it, besides what the points' words do. ``request``: what is asked for any of the points, where
+    their ranks have places of their own. ``expected_us``: a prediction of each point (by a calibration, say) that
+    takes the place of the classes' one.
     """
     if not points:
         return TableAnswer("", Verdict.NO_VERDICT, "the table has no rows that hold a measurement")
@@ -53,13 +61,14 @@ def explain_table(
             points=len(points),
         )
     try:
-        scene, remarks = _scene(points, fabric, asked, said)
+        scene, remarks = _scene(points, fabric, asked, said, request)
+        scene = _as_predicted(scene, points, expected_us)
         found = detect(scene)
     except ClusterlabError as error:
         reason = f"no prediction to hold it against: {error}"
         return TableAnswer(name, Verdict.NO_VERDICT, reason, points=len(points))
     hypotheses: tuple[Hypothesis, ...] = ()
-    if found.verdict == Verdict.SLOW or (found.verdict == Verdict.PASS and _worth_asking(scene)):
+    if found.verdict == Verdict.SLOW or (found.verdict == Verdict.PASS and _worth_asking(scene, found.shapes)):
         causes = rank(scene, candidates(scene))
         hypotheses = tuple(hypothesis(scene, one) for one in causes)
     return TableAnswer(
@@ -75,24 +84,43 @@ def explain_table(
 
 _ASKED_FROM = math.log(1.15)
 _ASKED_SIZES = 3
+_ASKED_SHAPES = ("cold_start", "dip", "fall", "cliff")
 
 
-def _worth_asking(scene: Scene) -> bool:
-    """Whether some sizes are slower than expected, though no more than healthy systems may be: whoever knows
-    better may want the causes all the same.
+def _worth_asking(scene: Scene, shapes: Sequence[Shape]) -> bool:
+    """Whether some sizes are slower than expected, though no more than healthy systems may be, or the curve has
+    a shape of its own: whoever knows better may want the causes all the same.
     """
+    if any(shape.kind in _ASKED_SHAPES for shape in shapes):
+        return True
     slower = [s for s, r in zip(scene.sizes, scene.ratio, strict=True) if r > _ASKED_FROM]
     return len(set(slower)) >= min(_ASKED_SIZES, len(set(scene.sizes)))
 
 
+def _as_predicted(
+    scene: Scene, points: Sequence[MeasuredPoint], expected_us: Sequence[float | None] | None
+) -> Scene:
+    """``scene`` with the given predictions in the middle of every curve, where each point has one."""
+    if expected_us is None or any(time_us is None for time_us in expected_us):
+        return scene
+    given = {p: t for p, t in zip(points, expected_us, strict=True) if t}
+    ordered = sorted(points, key=lambda p: (p.size_bytes, p.line))
+    theirs = np.log([given[p] for p in ordered])
+    return replace(scene, offset=theirs - scene.expected)
+
+
 def _scene(
-    points: Sequence[MeasuredPoint], fabric: Fabric | None, asked: Asked, said: Sequence[Said]
+    points: Sequence[MeasuredPoint],
+    fabric: Fabric | None,
+    asked: Asked,
+    said: Sequence[Said],
+    request: PredictRequest | None,
 ) -> tuple[Scene, tuple[str, ...]]:
     """The table's machines as they should be. Raises UsageError where nothing can be predicted."""
     described = as_hardware(points)
     remarks: tuple[str, ...] = ()
     try:
-        request = request_for(described.points[-1], fabric, asked)
+        request = request or request_for(described.points[-1], fabric, asked)
     except UsageError:
         instead = standing_in(described.points)
         if instead is None:

@@ -29,12 +29,15 @@ def of_library(scene: Scene) -> Iterator[Candidate]:
 
 
 def _other_algorithm(scene: Scene) -> Iterator[Candidate]:
-    """What any tree may do to a plateau: the model knows few of them measured."""
-    nbytes = scene.bytes_share(scene.expected)
-    for left in (0.75, 0.6, 0.5):
-        curve = scene.expected - math.log(left) * nbytes
-        what = f"an algorithm that fills {left:.0%} of the links"
-        yield Candidate("ALGO_FORCED", what, curve, rate=0.08, weight=0.7)
+    """What any tree or ring may do to a plateau: the model knows few of them measured."""
+    plain = scene.under({"NCCL_NVLS_ENABLE": "0"}) if scene.uses_nvls else scene.expected
+    if plain is None:
+        return
+    nbytes = scene.bytes_share(plain)
+    for left in (0.8, 0.65, 0.5):
+        curve = plain - math.log(left) * nbytes
+        what = f"an algorithm that fills {left:.0%} of what a ring does"
+        yield Candidate("ALGO_FORCED", what, curve, rate=0.08, weight=0.5)
 
 
 def _forced(scene: Scene, code: str, variable: str, values: object) -> Iterator[Candidate]:
@@ -62,7 +65,7 @@ def _channels(scene: Scene) -> Iterator[Candidate]:
     nbytes = scene.bytes_share(scene.expected)
     for share in (0.88, 0.78, 0.65):
         curve = scene.expected - math.log(share) * nbytes
-        weight = 1.5 if scene.nodes > 1 else 0.5
+        weight = 0.6 if scene.nodes > 1 else 0.15
         what = f"channels that fill {share:.0%} of the links"
         yield Candidate("TOO_FEW_CHANNELS", what, curve, weight=weight, rate=0.03)
 

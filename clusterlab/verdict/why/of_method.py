@@ -52,10 +52,10 @@ def _overhead(scene: Scene) -> Iterator[Candidate]:
 
 def _affinity(scene: Scene) -> Iterator[Candidate]:
     """Slower steps, noise, and a little less at the plateau."""
-    steps, nbytes = scene.steps_share(scene.expected), scene.bytes_share(scene.expected)
-    for slower in (1.5, 2.2, 3.5):
-        for left in (0.97, 0.88, 0.78):
-            curve = scene.expected + math.log(slower) * (1 - nbytes**2) * (0.5 + 0.5 * steps)
+    nbytes = scene.bytes_share(scene.expected)
+    for slower in (1.5, 2.1, 3.0):
+        for left in (0.97, 0.88):
+            curve = scene.expected + math.log(slower) * (1 - nbytes)
             curve = curve - math.log(left) * nbytes
             what = f"steps {slower:g} times slower, noisy, {left:.0%} of the plateau"
             yield Candidate("CPU_AFFINITY", what, curve, point=0.15, model=0.1)
@@ -75,4 +75,4 @@ def _late_rank(scene: Scene) -> Iterator[Candidate]:
             what = f"one rank {late:g} µs late" + (
                 "" if slower == 1 else f" and {slower:g} times slower"
             )
-            yield Candidate("SLOW_RANK", what, curve, weight=0.5, point=0.1)
+            yield Candidate("SLOW_RANK", what, curve, weight=0.25, point=0.08)

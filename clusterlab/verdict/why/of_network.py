@@ -17,7 +17,7 @@ from clusterlab.verdict.why.changes import (
 )
 from clusterlab.verdict.why.scene import Scene
 
-_MOST_NICS = 8
+_MOST_NICS = 16
 _MIB = 1 << 20
 
 
@@ -114,7 +114,7 @@ def _behind_the_ports(scene: Scene) -> Iterator[Candidate]:
                 "MISPLACED_RANKS", scene, share, f"crossings leave {share:.0%} of the NICs' rate",
                 step_us=0.5, rate=0.06,
             )  # fmt: skip
-    for share in (0.85, 0.76, 0.67, 0.58):
+    for share in (0.88, 0.78, 0.68, 0.58):
         yield _at(
             "TOO_FEW_QPS", scene, share, f"one queue pair fills {share:.0%} of the paths", rate=0.04
         )

@@ -16,7 +16,7 @@ COMMON: dict[str, float] = {
     "GDR_OFF": 1.1,
     "ACS_IOMMU_DETOUR": 0.8,
     "TCP_FALLBACK": 1.3,
-    "WRONG_NIC_OR_RAIL": 0.5,
+    "WRONG_NIC_OR_RAIL": 0.4,
     "FEWER_NICS_THAN_EXPECTED": 1.0,
     "CONGESTION_OVERSUBSCRIPTION": 0.7,
     "ECMP_COLLISIONS": 0.5,
@@ -29,7 +29,7 @@ COMMON: dict[str, float] = {
     "COLD_START_OR_WARMUP": 0.8,
     "HOST_OVERHEAD_SMALL": 1.0,
     "CPU_AFFINITY": 0.7,
-    "SLOW_RANK": 0.8,
+    "SLOW_RANK": 1.0,
     "UNKNOWN": 0.4,
 }
 
@@ -55,7 +55,7 @@ def _fits(code: str, scene: Scene) -> float:
     if code == "ECMP_COLLISIONS":
         return {"roce": 1.5, "gib": 1.5, "ib": 0.5, "efa": 0.2}.get(transport, 0.7)
     if code == "TOO_FEW_QPS":
-        return 1.0 if scene.nodes >= 4 else 0.3
+        return 1.5 if scene.nodes >= 4 else 0.3
     if code == "CONGESTION_OVERSUBSCRIPTION":
         return 0.3 if scene.nodes == 2 else 1.0
     if code == "ACS_IOMMU_DETOUR":

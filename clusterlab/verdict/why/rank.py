@@ -21,7 +21,7 @@ SPREADS = (
 )
 """Of sites and machines that the model knows well, and of others: half of the systems each."""
 
-TRUSTED_POINTS = 14.0
+TRUSTED_POINTS = 22.0
 """A table counts as no more points than this: what models of faults get wrong is alike over many sizes, more
 than the covariance says, and repeats of a size do not make a cause more likely.
 """
@@ -44,8 +44,8 @@ def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
     """Every code that any candidate stands for, most probable first; UNKNOWN among them."""
     found: defaultdict[str, list[tuple[Candidate, Explained]]] = defaultdict(list)
     for candidate in candidates:
-        if prior(candidate.code, scene) > 0:
-            found[candidate.code].append((candidate, _explained(scene, candidate)))
+        for one in _both_ways(scene, candidate):
+            found[one.code].append((one, _explained(scene, one)))
     unknown = Candidate(UNKNOWN, "any smooth slowdown", scene.expected)
     found[UNKNOWN] = [(unknown, explained(scene.data, scene.expected, _ANYTHING))]
     trust = min(1.0, TRUSTED_POINTS / len(scene.data))
@@ -59,6 +59,23 @@ def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
         best, fit = max(variants, key=lambda v: v[1].log_likelihood + math.log(v[0].weight))
         ranked.append(Ranked(code, math.exp(logs[code] - total), best, fit))
     return sorted(ranked, key=lambda one: -one.probability)
+
+
+def _both_ways(scene: Scene, candidate: Candidate) -> Sequence[Candidate]:
+    """A resource with less to give may slow what else goes on as the model has it, or hide behind it."""
+    if candidate.code not in _OF_A_RESOURCE:
+        return (candidate,)
+    sharp = replace(candidate, log_curve=scene.sharp(candidate.log_curve))
+    return candidate, sharp
+
+
+_OF_A_RESOURCE = frozenset(
+    {
+        "P2P_DISABLED", "NVLS_OFF", "SLOW_LINK", "NIC_HALF_WIDTH", "GDR_OFF", "ACS_IOMMU_DETOUR",
+        "TCP_FALLBACK", "WRONG_NIC_OR_RAIL", "FEWER_NICS_THAN_EXPECTED", "ECMP_COLLISIONS",
+        "MISPLACED_RANKS", "ALGO_FORCED", "PROTO_FORCED", "TOO_FEW_CHANNELS", "TOO_FEW_QPS",
+    }
+)  # fmt: skip
 
 
 def _explained(scene: Scene, candidate: Candidate) -> Explained:

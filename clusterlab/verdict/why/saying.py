@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from clusterlab.verdict.why.checks import check
 from clusterlab.verdict.why.rank import Ranked
 from clusterlab.verdict.why.scene import Scene
-from clusterlab.verdict.why.taxonomy import causes
 from clusterlab.verdict.why.types import Hypothesis
 
 
@@ -28,7 +28,7 @@ def hypothesis(scene: Scene, found: Ranked) -> Hypothesis:
         found.code,
         found.probability,
         evidence,
-        causes()[found.code].look_at,
+        check(found.code, scene),
         found.best.variant,
         found.fit.fit,
     )

@@ -14,17 +14,22 @@ from clusterlab.verdict.why.described import Said
 from clusterlab.verdict.why.likelihood import Array, Points, shares
 from clusterlab.verdict.why.world import World
 
+_SHARP = 8.0
+_SLOWER_FLOOR = 0.1
+
 
 @dataclass(frozen=True)
 class Scene:
     """``world`` is the machines as they should be; ``points`` in order of size; ``said`` what the run says
-    of itself. ``guessed``: the GPU is not named, an ordinary one stands in.
+    of itself. ``guessed``: the GPU is not named, an ordinary one stands in. ``offset``: log of
+    a better prediction over the world's, at each point; every curve of the world is moved by it.
     """
 
     world: World
     points: tuple[MeasuredPoint, ...]
     said: tuple[Said, ...] = ()
     guessed: bool = False
+    offset: Array | float = 0.0
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -40,7 +45,7 @@ class Scene:
     @cached_property
     def expected(self) -> Array:
         """Log time of the machines as they should be."""
-        return np.asarray(np.log(self.world.curve(self.sizes)), dtype=np.float64)
+        return np.asarray(np.log(self.world.curve(self.sizes)) + self.offset, dtype=np.float64)
 
     @cached_property
     def ratio(self) -> Array:
@@ -80,9 +85,20 @@ class Scene:
         """Share of bytes in each point's time by ``log_curve``."""
         return shares(self.data.log_size, log_curve)[1]
 
+    def sharp(self, log_curve: Array) -> Array:
+        """The same resource at the same rate, felt only where it is the longest: no time is added to what is
+        longer already, and the slower floor counts where there is one.
+        """
+        rate = float(np.max(self.data.log_size - log_curve))  # the best bytes per µs
+        parts = [self.expected, self.data.log_size - rate]
+        floor = float(np.min(log_curve))
+        if floor > float(np.min(self.expected)) + _SLOWER_FLOOR:
+            parts.append(np.full(len(parts[0]), floor))
+        return np.asarray(np.logaddexp.reduce([_SHARP * p for p in parts]) / _SHARP, np.float64)
+
     def log_curve(self, world: World) -> Array:
         """Log time of ``world`` at the points' sizes."""
-        return np.asarray(np.log(world.curve(self.sizes)), dtype=np.float64)
+        return np.asarray(np.log(world.curve(self.sizes)) + self.offset, dtype=np.float64)
 
     def under(self, variables: Mapping[str, str]) -> Array | None:
         """Log time under NCCL's variables; None where NCCL would stop or the model cannot say."""

@@ -78,7 +78,7 @@ class World:
         rising = np.maximum.accumulate(np.array(times))
         floor = LAUNCH_US[self.request.issue]
         found = np.exp(np.interp(np.log(np.array(sizes, float)), np.log(grid), np.log(rising)))
-        return np.maximum(found, floor)
+        return np.asarray(np.maximum(found, floor), dtype=np.float64)
 
     def choices(self, sizes: Sequence[int]) -> list[tuple[str, str]]:
         """NCCL's algorithm and protocol at each size; empty words for messages."""
@@ -87,6 +87,16 @@ class World:
             return [("", "")] * len(sizes)
         best = [self._best(case, size) for size in sizes]
         return [(one[0], one[1]) for one in best]
+
+    def channels(self, size: int) -> int | None:
+        """Channels that NCCL would give a call of ``size``; None for messages."""
+        case = self.case
+        if case.collective not in COLLECTIVES:
+            return None
+        best, *_ = ranked(
+            case.collective, size, case.comm, case.overrides, dtype=case.dtype, op=case.op
+        )
+        return best.channels
 
     def _best(self, case: Case, size: int) -> tuple[str, str]:
         best, *_ = ranked(

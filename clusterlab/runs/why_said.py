@@ -1,0 +1,89 @@
+"""What a run says of itself that would slow it: its environment, and what NCCL's own log said of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from clusterlab.core.rows import Row
+from clusterlab.core.sizes import human_size
+from clusterlab.cost.nccl.words import COLLECTIVES
+from clusterlab.cost.types import PredictRequest
+from clusterlab.verdict.why.described import Said, hindering
+from clusterlab.verdict.why.world import World, world_of
+
+_FEWER = 0.6
+
+
+def said_by_environment(variables: Mapping[str, str]) -> tuple[tuple[Said, ...], tuple[str, ...]]:
+    """Variables that take something away, and a remark of each that NCCL reads."""
+    found = []
+    remarks = []
+    for name, value in sorted(variables.items()):
+        if not name.startswith(("NCCL_", "RCCL_")) or name.startswith("NCCL_DEBUG"):
+            continue
+        remarks.append(f"the run set {name}={value}; what is expected is without it")
+        said = hindering(name, value)
+        if said is not None:
+            found.append(said)
+    return tuple(found), tuple(remarks)
+
+
+def said_by_rows(rows: Sequence[Row], request: PredictRequest) -> tuple[Said, ...]:
+    """What NCCL's log says is otherwise than NCCL would have it on such machines."""
+    world = world_of(request)
+    comm = world.comm
+    found: list[Said] = []
+    transports = {
+        word for row in rows for word in (row.transport or "").replace("+", ",").split(",")
+    }
+    words = " ".join(sorted(transports)).upper()
+    if "SHM" in words and comm.ranks_per_node > 1 and not comm.host_memory:
+        found.append(Said("P2P_DISABLED", "NCCL's log: transport SHM between GPUs of a host"))
+    network = comm.network
+    if "SOCKET" in words and network is not None and network.transport != "tcp":
+        found.append(Said("TCP_FALLBACK", "NCCL's log: transport NET/Socket"))
+    if comm.nodes > 1 and network is not None and network.gdr and any(r.gdr is False for r in rows):
+        found.append(Said("GDR_OFF", "NCCL's log: no GPUDirect RDMA"))
+    if request.collective in COLLECTIVES:
+        found += _choices(rows, world)
+    return tuple(found)
+
+
+def _choices(rows: Sequence[Row], world: World) -> list[Said]:
+    """Of sizes at which NCCL would choose otherwise: one algorithm or protocol at all sizes, fewer channels."""
+    known = [row for row in rows if row.library_algorithm and row.library_protocol]
+    if not known:
+        return []
+    sizes = [row.size_bytes for row in known]
+    own = world.choices(sizes)
+    found = []
+    for code, i, ran in (
+        ("ALGO_FORCED", 0, [(row.library_algorithm or "").lower() for row in known]),
+        ("PROTO_FORCED", 1, [(row.library_protocol or "").lower() for row in known]),
+    ):
+        otherwise = [k for k, choice in enumerate(own) if choice[i] != ran[k].replace(" ", "_")]
+        if len(set(ran)) == 1 and len({c[i] for c in own}) > 1 and otherwise:
+            at = otherwise[-1]
+            found.append(
+                Said(
+                    code,
+                    f"NCCL's log: {ran[at]} at every size, {own[at][i]} expected at "
+                    f"{human_size(sizes[at])}",
+                )
+            )
+    found += _channels(known, world)
+    return found
+
+
+def _channels(rows: Sequence[Row], world: World) -> list[Said]:
+    largest = max(rows, key=lambda row: row.size_bytes)
+    own = world.channels(largest.size_bytes)
+    if largest.library_channels is None or own is None or largest.library_channels > _FEWER * own:
+        return []
+    return [
+        Said(
+            "TOO_FEW_CHANNELS",
+            f"NCCL's log: {largest.library_channels} channels at {human_size(largest.size_bytes)}, "
+            f"{own} expected",
+        )
+    ]
