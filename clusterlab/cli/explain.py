@@ -61,7 +61,7 @@ def explain(
     chunks: options.Chunks = None,
     dtype: Annotated[
         str | None,
-        typer.Option("-d", "--dtype", help="float64, float32 or bfloat16 (default for GPUs)."),
+        typer.Option("-d", "--dtype", help="float64, float32, bfloat16 (default for GPUs), fp8."),
     ] = None,
     rank: Annotated[
         int | None, typer.Option("--rank", help="Whose calls are listed (default: 0).")

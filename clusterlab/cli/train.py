@@ -90,7 +90,10 @@ def train(
     dtype: Annotated[
         str | None,
         typer.Option(
-            "-d", "--dtype", help="float64, float32 or bfloat16 (default: by the backend)."
+            "-d",
+            "--dtype",
+            help="float64, float32, bfloat16, or fp8 (bfloat16, MLPs multiply in 8 bits). "
+            "Default: by the backend.",
         ),
     ] = None,
     lr: Annotated[float, typer.Option("--lr", help="Of plain SGD.")] = 0.1,

@@ -19,7 +19,8 @@ from clusterlab.trainers.config import (
 
 STRATEGIES = ("dp", "tp", "sp", "pp", "ep", "3d")
 
-DTYPES = ("float64", "float32", "bfloat16")
+DTYPES = ("float64", "float32", "bfloat16", "fp8")
+"""``fp8``: bfloat16 whose MLPs multiply in 8 bits."""
 
 _OWN_AXIS = {"dp": "dp", "tp": "tp", "sp": "tp", "pp": "pp", "ep": "dp"}
 _FILLED = ("tp", "pp", "dp")  # in this order, so that what talks most has most neighbours
@@ -176,7 +177,14 @@ def _model(typed: TrainTyped, mesh: MeshConfig) -> ModelConfig:
         experts=experts if typed.experts is None else typed.experts,
         top_k=typed.top_k or plain.top_k,
         capacity=typed.capacity,
+        fp8=typed.dtype == "fp8",
     )
+
+
+def _dtype(typed: TrainTyped, backend: str) -> str:
+    if typed.dtype is None:
+        return "bfloat16" if backend == "nccl" else "float32"
+    return "bfloat16" if typed.dtype == "fp8" else typed.dtype
 
 
 def _train(typed: TrainTyped, mesh: MeshConfig, backend: str) -> TrainConfig:
@@ -187,7 +195,7 @@ def _train(typed: TrainTyped, mesh: MeshConfig, backend: str) -> TrainConfig:
         steps=typed.steps,
         lr=typed.lr,
         seed=typed.seed,
-        dtype=typed.dtype or ("bfloat16" if backend == "nccl" else "float32"),
+        dtype=_dtype(typed, backend),
         data_parallel=typed.data_parallel,
         schedule=typed.schedule,
         chunks=_chunks(typed),

@@ -40,6 +40,11 @@ def what_if(
     Raises UsageError where the ranks do not fit or the fabric has no figure for what they send.
     """
     check_backend(backend)
+    if setup.model.fp8:
+        raise UsageError(
+            "nothing is known of products in 8 bits", where="--dtype fp8 of a step that is predicted",
+            expected="bfloat16",
+        )  # fmt: skip
     if routing is not None:
         named_routing(routing)
     chosen = backend_of(backend, fabric)

@@ -58,6 +58,10 @@ def pipeline(own: OnRank) -> Trainer:
 
 def model_of(own: OnRank, layers: Sequence[int]) -> Transformer:
     """These ``layers`` of the model, as much of them as the rank has."""
+    if own.setup.model.fp8:
+        from clusterlab.trainers.eight_bits import check_device
+
+        check_device(own.device)
     model = Transformer(own.setup.model, own_values(own), layers, ways_of(own))
     if by_dtensor(own.setup):
         from clusterlab.trainers.strategies.library.dtensor import mesh_of, parallelize

@@ -16,7 +16,7 @@ class ModelConfig:
     """A decoder-only transformer. ``experts`` 0: a dense MLP in every block, else a mixture of that many.
 
     ``capacity`` is how many times its even share an expert takes of each sequence before it drops some; None:
-    all.
+    all. ``fp8``: the MLP's products are in 8 bits (eight_bits.py), all else in the run's dtype.
     """
 
     layers: int = 4
@@ -28,6 +28,7 @@ class ModelConfig:
     experts: int = 0
     top_k: int = 2
     capacity: float | None = None
+    fp8: bool = False
 
     @property
     def head_width(self) -> int:
@@ -137,6 +138,7 @@ def check(setup: Setup) -> Setup:
     if mesh.sequence is not None:
         _divides("tp", mesh.tp, "sequence", model.sequence)
     _check_experts(setup)
+    _check_eight_bits(setup)
     if train.chunks > 1 and train.schedule != "interleaved":
         raise UsageError(
             f"{train.chunks} with schedule {train.schedule}", where="chunks", expected="1",
@@ -195,6 +197,32 @@ def _check_experts(setup: Setup) -> None:
         from clusterlab.trainers.plans.workloads import choices
 
         choices(setup, 0, 0)
+
+
+def _check_eight_bits(setup: Setup) -> None:
+    model, mesh, train = setup.model, setup.mesh, setup.train
+    if not model.fp8:
+        return
+    if train.dtype != "bfloat16":
+        raise UsageError(f"fp8 beside {train.dtype}", where="dtype", expected="bfloat16")
+    if model.experts:
+        raise UsageError(
+            "fp8 with experts", where="dtype", expected="bfloat16: only a dense MLP has it"
+        )
+    if train.library and mesh.tp > 1:
+        raise UsageError(
+            "fp8 with DTensor", where="library", expected="the explicit tensor parallelism"
+        )
+    cut = 1 if mesh.sequence == "ulysses" else mesh.tp
+    split = mesh.tp if mesh.sequence == "ulysses" else 1
+    for name, value, least in (
+        ("hidden", model.hidden, 16),
+        ("ffn", model.ffn, 16 * cut),
+        ("batch × sequence of a micro-batch", setup.rows * model.sequence, 16 * split),
+    ):
+        _divides(
+            "16 of fp8's products" + (f" × tp {cut}" if least > 16 else ""), least, name, value
+        )
 
 
 def _even_nodes(per_node: int, ep: int, tp: int) -> None:

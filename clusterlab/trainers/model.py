@@ -54,7 +54,7 @@ class Ways:
 
     def rows(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
         """``linear``, cut by rows: its bias is added once, after the parts are summed."""
-        y_BSH = self.leave(F.linear(x, linear.weight))
+        y_BSH = self.leave(linear.product(x))
         return y_BSH if linear.bias is None else y_BSH + linear.bias
 
     def to_heads(self, x_BSAD: torch.Tensor) -> torch.Tensor:
@@ -97,6 +97,24 @@ class Linear(nn.Linear):
         bias = values.get(f"{name}.bias")
         self.register_parameter("bias", nn.Parameter(bias) if bias is not None else None)
 
+    def product(self, x: torch.Tensor) -> torch.Tensor:
+        """x Wᵀ."""
+        return F.linear(x, self.weight)
+
+
+class EightBitLinear(Linear):
+    """Multiplied in 8 bits (eight_bits.py)."""
+
+    def product(self, x: torch.Tensor) -> torch.Tensor:
+        """As in Linear."""
+        from clusterlab.trainers.eight_bits import product
+
+        return product(x, self.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.product(x)
+        return y if self.bias is None else y + self.bias
+
 
 class Stacked(Linear):
     """Several at once, stacked along dimension 0 of W and b: q, k and v."""
@@ -137,8 +155,9 @@ class Block(nn.Module):
             self.router = Linear(values, f"{name}.router")
             self.expert_weights = Experts(values, f"{name}.experts")
         else:
-            self.up = Linear(values, f"{name}.up")
-            self.down = Linear(values, f"{name}.down")
+            kind = EightBitLinear if model.fp8 else Linear
+            self.up = kind(values, f"{name}.up")
+            self.down = kind(values, f"{name}.down")
 
     def forward(self, x_BSH: torch.Tensor) -> torch.Tensor:
         x_BSH = x_BSH + self.attention(self.norm1(x_BSH))
