@@ -1,4 +1,4 @@
-"""Products in 8 bits on a GPU: as on CPUs, faster than in 16 where matrices are large; ranks learn by them."""
+"""Products in 8 bits on a GPU: as on CPUs, faster than 16 where matrices are large; ranks learn by them."""
 
 from __future__ import annotations
 
