@@ -15,9 +15,12 @@ from clusterlab.formats.measured_csv import parse_measured
 from clusterlab.runs.foreign import read_measured
 from clusterlab.verdict.against.side import Side, Timed, split_passes
 
+_MOST_NAMED = 12
+
 
 def side_of_csv(path: Path, table: str | None) -> Side:
-    """The rows of a CSV file; of several machines in it, one ``table`` must be named. Raises UsageError.
+    """The rows of a CSV file; of several machines or versions in it, one must be named: ``table`` is a
+    table's name, a system, or a system and a version. Raises UsageError.
 
     What the file says of a table's health is no reason to leave it out here: the user chose it.
     """
@@ -71,24 +74,32 @@ def _of_table(
     points: Sequence[MeasuredPoint], table: str | None, path: Path
 ) -> Sequence[MeasuredPoint]:
     names = list(dict.fromkeys(point.table for point in points))
-    if table is not None:
-        found = [point for point in points if point.table == table]
-        if not found:
-            raise UsageError(
-                f"no table {table!r}", where=str(path), expected=f"one of {', '.join(names[:12])}"
-            )
-        return found
     if not points:
         raise UsageError("no row with a time", where=str(path), expected="measured rows")
-    machines = {(p.system, p.n_ranks, p.n_nodes, p.nccl_version, p.inter_fabric) for p in points}
-    if len(machines) > 1:
+    if table is not None:
+        points = [p for p in points if table in {p.table, p.system, f"{p.system} {p.nccl_version}"}]
+        if not points:
+            raise UsageError(
+                f"no table or system {table!r}",
+                where=str(path),
+                expected=f"one of {_listed(names)}",
+            )
+    machines = {f"{p.system} {p.nccl_version}".strip(): None for p in points}
+    places = {(p.system, p.nccl_version, p.intra_fabric, p.inter_fabric) for p in points}
+    if len(places) > 1:
+        known = names if len(machines) == 1 or points[0].published else list(machines)
         raise UsageError(
-            f"tables of {len(machines)} machines or versions",
+            f"{len(places)} machines or versions of the library",
             where=str(path),
-            expected=f"one of them, as {path.name}#{names[0]!s}",
-            fix=f"name one of {', '.join(names[:12])}",
+            expected=f"one of them, as {path.name}#{known[0]}",
+            fix=f"name one of {_listed(known)}",
         )
     return points
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _of_point(point: MeasuredPoint) -> Timed:

@@ -116,6 +116,7 @@ def test_csv_and_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "lab-1, other-1" in capsys.readouterr().err
     one, other = (f"{tmp_path / 'both.csv'}#{name}-1" for name in ("lab", "other"))
     assert compare(one, other, "--noise", "1%") == 1
+    assert compare(one, f"{tmp_path / 'both.csv'}#other", "--noise", "1%") == 1
     assert compare(one, f"{tmp_path / 'both.csv'}#nowhere") == 2
 
 

@@ -115,6 +115,8 @@ def _check(sides: Sequence[Side]) -> None:
             raise NoVerdictError(f"wrong data at {len(side.wrong)} points", where=side.name)
         if side.missing:
             raise NoVerdictError(f"lacks {side.missing} points of its plan", where=side.name)
+        if not side.points:
+            raise NoVerdictError("holds no point with a time", where=side.name)
         paired = pair(first, side)
         if paired.refusals:
             raise NoVerdictError(paired.refusals[0], where=f"{first.name} and {side.name}")
