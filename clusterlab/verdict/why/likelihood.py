@@ -23,6 +23,10 @@ Array = NDArray[np.float64]
 REACH = math.log(8.0)
 """Sizes a factor of eight apart are off much alike."""
 
+KINK_REACH = math.log(2.5)
+KINK = 0.5
+"""A change of protocol comes a size or two early or late: so much of the model's spread is of that reach."""
+
 INSIDE = 0.3
 OUTLIER_SHARE = 0.01
 OUTLIER_SPREAD = 1.0
@@ -98,11 +102,13 @@ def explained(
 def covariance(log_size: Array, log_curve: Array, spread: Spread) -> Array:
     """Of the points of one table, without each one's own noise."""
     steps, nbytes = shares(log_size, log_curve)
-    gap = (log_size[:, None] - log_size[None, :]) / REACH
+    gap = log_size[:, None] - log_size[None, :]
+    far, near = np.exp(-0.5 * (gap / REACH) ** 2), np.exp(-0.5 * (gap / KINK_REACH) ** 2)
+    unsure = _unsure(nbytes)
     return (
         spread.latency**2 * np.outer(steps, steps)
         + spread.rate**2 * np.outer(nbytes, nbytes)
-        + spread.model**2 * np.exp(-0.5 * gap**2) * np.outer(_unsure(nbytes), _unsure(nbytes))
+        + spread.model**2 * (far + KINK**2 * near) * np.outer(unsure, unsure)
     )
 
 
