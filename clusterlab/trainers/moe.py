@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.plans.routed import most_of
-from clusterlab.trainers.plans.workloads import choices
+from clusterlab.trainers.plans.workloads import STEPWISE, choices
 from clusterlab.trainers.rows import gathered, inverse, spread
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ Earlier = Callable[[torch.Tensor], torch.Tensor]
 class Routing:
     """``token`` (C,) and ``weight`` (C,) of every choice that is kept, by expert and then by token;
     ``counts`` (E,) of each expert; how many choices were ``dropped``. ``place_TK``: where each choice of a
-    token is among the C, C where it is not kept; None where that is not known.
+    token is among the C, C where it is not kept; None where that is not known. ``on_host``: the counts where
+    the host has them already: to ask the GPU for them again, it would have to wait for it again.
     """
 
     token: torch.Tensor
@@ -40,6 +42,12 @@ class Routing:
     counts: torch.Tensor
     dropped: int
     place_TK: torch.Tensor | None = None
+    on_host: tuple[int, ...] | None = None
+
+    @property
+    def each(self) -> tuple[int, ...]:
+        """``counts``, on the host."""
+        return self.on_host if self.on_host is not None else tuple(self.counts.tolist())
 
 
 def route(
@@ -68,12 +76,21 @@ def route(
         kept_TK = made_TK & (before_TKE.gather(2, expert_TK.clamp(min=0)[..., None])[..., 0] < most)
     nobody = model.experts
     expert = torch.where(kept_TK, expert_TK, nobody).view(-1)
-    counts = torch.bincount(expert, minlength=nobody + 1)[:nobody]
+    # Not bincount, which waits for the GPU to look for the largest.
+    counts = expert.new_zeros(nobody + 1).index_add(0, expert, torch.ones_like(expert))
+    *each, lost = counts.tolist()
     order = torch.argsort(expert, stable=True)
-    kept = order[: int(counts.sum())]
+    kept = order[: sum(each)]
     place_TK = inverse(order).clamp(max=kept.numel()).view(expert_TK.shape)
-    dropped = int(made_TK.sum()) - kept.numel() if most is not None else 0
-    return Routing(kept // model.top_k, weight_TK.reshape(-1)[kept], counts, dropped, place_TK)
+    dropped = lost - int((~made_TK).sum()) if most is not None else 0
+    return Routing(
+        kept // model.top_k,
+        weight_TK.reshape(-1)[kept],
+        counts[:nobody],
+        dropped,
+        place_TK,
+        tuple(each),
+    )
 
 
 def choices_of(x_TH: torch.Tensor, routing: Routing) -> torch.Tensor:
@@ -101,7 +118,7 @@ def mixture(x_TH: torch.Tensor, block: Block, forced_BSK: torch.Tensor | None) -
     """All experts on this rank."""
     forced_TK = None if forced_BSK is None else forced_BSK.flatten(0, 1)
     routing = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
-    y_CH = run_experts(choices_of(x_TH, routing), routing.counts.tolist(), block.expert_weights)
+    y_CH = run_experts(choices_of(x_TH, routing), routing.each, block.expert_weights)
     return combine(y_CH, routing, x_TH)
 
 
@@ -111,6 +128,14 @@ def force(
     """The next forward is of these ``samples`` of ``step``: with a forced routing, choose their experts."""
     if setup.train.routing == "learned":
         return
+    when = step if setup.train.routing in STEPWISE else 0
+    tables = [_forced(setup, when, sample) for sample in samples]
+    ways.forced_BSK = torch.stack(tables).to(device)
+
+
+@lru_cache(maxsize=512)
+def _forced(setup: Setup, step: int, sample: int) -> torch.Tensor:
+    """(S, K), -1: of nobody. Kept, as Python takes some µs for each token."""
     nobody = [-1] * setup.model.top_k
-    table = [[list(one) or nobody for one in choices(setup, step, sample)] for sample in samples]
-    ways.forced_BSK = torch.tensor(table, dtype=torch.int64, device=device)
+    table = [list(one) or nobody for one in choices(setup, step, sample)]
+    return torch.tensor(table, dtype=torch.int64)

@@ -190,13 +190,19 @@ class PlainTrainer:
         return self._update.held()
 
     def _data(self, step: int, micro_batch: int) -> tuple[torch.Tensor, torch.Tensor]:
-        rank, train = self._rank, self._rank.setup.train
+        rank = self._rank
         samples = samples_of(rank.setup, rank.place, micro_batch)
-        inputs, targets = batch_of(
-            rank.setup.model, samples, step=step, seed=train.seed, text=train.text
-        )
         force(self._model.ways, rank.setup, step, samples, rank.device)
-        return inputs.to(rank.device), targets.to(rank.device)
+        return batch_on(rank, step, samples)
+
+
+def batch_on(rank: OnRank, step: int, samples: range) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets of these ``samples`` of ``step``, on the rank's device."""
+    setup = rank.setup
+    inputs, targets = batch_of(
+        setup.model, samples, step=step, seed=setup.train.seed, text=setup.train.text
+    )
+    return inputs.to(rank.device), targets.to(rank.device)
 
 
 def samples_of(setup: Setup, place: Place, micro_batch: int) -> range:

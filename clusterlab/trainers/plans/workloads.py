@@ -128,6 +128,10 @@ WORKLOADS: dict[str, Callable[[Load, int, int], list[Chosen]]] = {
 """By name; Megatron-LM #7488 proposes such a list for its own mixtures."""
 
 
+STEPWISE = frozenset({"ragged", "rotating", "bursty"})
+"""Those that are another each step."""
+
+
 def hottest(load: Load) -> int:
     """The expert that is hot, or whose rank is hot or cold."""
     return _mixed(load.seed, 0) % load.experts

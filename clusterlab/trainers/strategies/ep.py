@@ -64,8 +64,7 @@ class ExpertWays(Ways):
         else:
             out_TH, tokens = exchange(x_TH, routing, self._axes["ep"], experts), []
         before = sum(one.layer == block.layer for one in self._sent)
-        counts = tuple(routing.counts.tolist())
-        self._sent.append(Routed(block.layer, before, counts, tuple(tokens), routing.dropped))
+        self._sent.append(Routed(block.layer, before, routing.each, tuple(tokens), routing.dropped))
         return out_TH
 
     def finish(self, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -113,12 +112,15 @@ def exchange(x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts)
     """The mixture over the ranks of ``axis``, each of which has an equal share of the experts, in order."""
     counts_Re = routing.counts.view(axis.size, -1)
     got_Re = axis.all_to_all(counts_Re)
-    sends, receives = counts_Re.sum(1).tolist(), got_Re.sum(1).tolist()
+    own, got = counts_Re.shape[1], got_Re.tolist()
+    sends = [sum(routing.each[i * own : (i + 1) * own]) for i in range(axis.size)]
+    receives = [sum(counts) for counts in got]
     rows_CH = swap(choices_of(x_TH, routing), axis, sends, receives)
     # They arrive by rank and then by expert; experts take them by expert and then by rank.
     expert = torch.arange(got_Re.shape[1], device=x_TH.device).repeat(axis.size)
-    order = torch.argsort(expert.repeat_interleave(got_Re.view(-1)), stable=True)
-    y_CH = run_experts(permuted(rows_CH, order), got_Re.sum(0).tolist(), experts)
+    by_rank = expert.repeat_interleave(got_Re.view(-1), output_size=sum(receives))
+    order = torch.argsort(by_rank, stable=True)
+    y_CH = run_experts(permuted(rows_CH, order), [sum(n) for n in zip(*got, strict=True)], experts)
     back_CH = swap(permuted(y_CH, inverse(order)), axis, receives, sends)
     return combine(back_CH, routing, x_TH)
 

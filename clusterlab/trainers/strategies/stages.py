@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import torch
 
 from clusterlab.trainers.config import Setup
-from clusterlab.trainers.data import batch_of
 from clusterlab.trainers.model import Transformer, loss_of
 from clusterlab.trainers.moe import force
 from clusterlab.trainers.plans.schedules import Action, layers_of, splits_backward
-from clusterlab.trainers.step import OnRank, samples_of
+from clusterlab.trainers.step import OnRank, batch_on, samples_of
 from clusterlab.trainers.strategies.split import SplitBackward
 
 
@@ -92,14 +91,10 @@ class Stages:
 
     def _data(self, action: Action) -> tuple[torch.Tensor, torch.Tensor]:
         rank, setup = self.rank, self.rank.setup
-        train = setup.train
         with rank.ledger.during("data", action.micro_batch):
             samples = samples_of(setup, rank.place, action.micro_batch)
             force(self.model.ways, setup, self._step, samples, rank.device)
             if action.stage not in (0, setup.stages - 1):
                 empty = torch.empty(0, dtype=torch.int64)
                 return empty, empty
-            inputs, targets = batch_of(
-                setup.model, samples, step=self._step, seed=train.seed, text=train.text
-            )
-            return inputs.to(rank.device), targets.to(rank.device)
+            return batch_on(rank, self._step, samples)

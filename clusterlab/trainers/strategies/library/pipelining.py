@@ -26,10 +26,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import (
-    PipelineStage,
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
@@ -37,13 +35,12 @@ from torch.distributed.pipelining import (
 from torch.distributed.pipelining.schedules import ScheduleInterleavedZeroBubble
 
 from clusterlab.core.errors import UsageError
-from clusterlab.trainers.data import batch_of
-from clusterlab.trainers.ledger import Ledger
 from clusterlab.trainers.model import Transformer, loss_of, named
 from clusterlab.trainers.plans.routed import Routed
 from clusterlab.trainers.plans.schedules import group_sizes, layers_of, stages_of
-from clusterlab.trainers.step import Held, OnRank, Update, samples_of
+from clusterlab.trainers.step import Held, OnRank, Update, batch_on, samples_of
 from clusterlab.trainers.strategies.library.noted import noting_messages
+from clusterlab.trainers.strategies.library.noted_stage import NotedStage
 from clusterlab.trainers.strategies.stages import received_shape
 
 ONE = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -61,41 +58,6 @@ class Part(nn.Module):
         if 0 in self.layers and self.model.embed is not None:
             x = self.model.embed(x)
         return self.model.through(x, self.layers)
-
-
-class NotedStage(PipelineStage):
-    """The ledger has a span of each thing it computes; ``labels`` say what its messages belong to."""
-
-    ledger: Ledger
-    labels: dict[int, tuple[str, int]]
-
-    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **more: Any) -> Any:
-        with self.ledger.during("forward", fwd_chunk_id):
-            return super().forward_one_chunk(fwd_chunk_id, *args, **more)
-
-    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **more: Any) -> Any:
-        with self.ledger.during("backward", bwd_chunk_id):
-            return super().backward_one_chunk(bwd_chunk_id, *args, **more)
-
-    def backward_weight_one_chunk(self, bwd_chunk_id: int, *args: Any, **more: Any) -> Any:
-        with self.ledger.during("backward", bwd_chunk_id):
-            return super().backward_weight_one_chunk(bwd_chunk_id, *args, **more)
-
-    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._labelled("forward", fwd_chunk_id, super().get_fwd_recv_ops(fwd_chunk_id))
-
-    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._labelled("forward", fwd_chunk_id, super().get_fwd_send_ops(fwd_chunk_id))
-
-    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._labelled("backward", bwd_chunk_id, super().get_bwd_recv_ops(bwd_chunk_id))
-
-    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._labelled("backward", bwd_chunk_id, super().get_bwd_send_ops(bwd_chunk_id))
-
-    def _labelled(self, phase: str, micro_batch: int, ops: list[dist.P2POp]) -> list[dist.P2POp]:
-        self.labels.update({id(op.tensor): (phase, micro_batch) for op in ops})
-        return ops
 
 
 class TorchPipelineTrainer:
@@ -164,14 +126,9 @@ class TorchPipelineTrainer:
         return self._update.held()
 
     def _data(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        setup, place, device = self._rank.setup, self._rank.place, self._rank.device
-        train = setup.train
-        own = [samples_of(setup, place, m) for m in range(train.micro_batches)]
-        samples = range(own[0].start, own[-1].stop)
-        inputs, targets = batch_of(
-            setup.model, samples, step=step, seed=train.seed, text=train.text
-        )
-        return inputs.to(device), targets.to(device)
+        setup, place = self._rank.setup, self._rank.place
+        own = [samples_of(setup, place, m) for m in range(setup.train.micro_batches)]
+        return batch_on(self._rank, step, range(own[0].start, own[-1].stop))
 
 
 def check_rounds(name: str, pp: int, micro_batches: int) -> None:
