@@ -16,7 +16,8 @@ class Entry:
     nobody noted it. Until ``issued_us`` the host made the call and did nothing else.
 
     ``at_most``: it took no longer than from start to end, and perhaps less: nothing told when it was done
-    before somebody looked, or another call along the axis was still under way when it began.
+    before somebody looked, another call along the axis was still under way when it began, or it is a message,
+    which is posted ahead of the other side.
     """
 
     step: int

@@ -173,7 +173,10 @@ class Ledger:
             if one.end is None:
                 one.at_most, one.end = True, end
             start_us, end_us = one.start.us_since(origin), one.end.us_since(origin)
-            if one.op not in P2P:
+            if one.op in P2P:
+                # Posted ahead of the other side, which is waited for.
+                one.at_most = True
+            else:
                 before = latest.get(one.axis, 0.0)
                 if self.on_gpu:
                     # A communicator's calls follow each other on its stream.
