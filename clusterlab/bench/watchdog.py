@@ -32,6 +32,7 @@ from clusterlab.bench.answering import (
 from clusterlab.bench.faults import LostPeerError, naming_lost_peers
 from clusterlab.bench.inquiry import LOOK, STATE, process_state, see_all, tell_all
 from clusterlab.bench.recorder import entries_json, recorded
+from clusterlab.bench.serving import held_up, silence_of_store, within
 from clusterlab.bench.stacks import all_stacks, short_stack
 from clusterlab.bench.trouble import Complaint, RankSeen, Trouble
 from clusterlab.core.errors import DeadlineError, ExitCode
@@ -66,8 +67,9 @@ class Aftermath:
 class Watchdog:
     """Ends this process with exit code 4 when a guarded block outlasts ``deadline_s`` (0: never).
 
-    ``store`` is the job's: by it the ranks find each other. Without one, each speaks for itself only.
-    Use it as a context manager, on every rank.
+    ``store`` is the job's: by it the ranks find each other. Without one, each speaks for itself only, and
+    says whether the store of a start, ``starting_on`` (None while it is being reached), still answers. Use
+    it as a context manager, on every rank.
     """
 
     def __init__(
@@ -76,8 +78,11 @@ class Watchdog:
         deadline_s: float,
         store: Store | None,
         aftermath: Aftermath | None = None,
+        *,
+        starting_on: Callable[[], Store | None] | None = None,
     ) -> None:
         self._identity = identity
+        self._starting_on = starting_on
         self._deadline_s = deadline_s
         self._store = store
         self._aftermath = aftermath
@@ -160,9 +165,17 @@ class Watchdog:
         reason = f"not finished within the deadline of {self._deadline_s:g} s"
         complaint = Complaint(self._identity.rank, number, label, reason, passed=True)
         if self._complain(complaint) is None:
+            if self._store_is_held_up():
+                reason += f"; {silence_of_store(self._identity)}"
             print(f"rank {self._identity.rank}: {label}: {reason}", file=sys.stderr)
             faulthandler.dump_traceback(all_threads=True)
         _end()
+
+    def _store_is_held_up(self) -> bool:
+        if self._starting_on is None:
+            return False
+        store = self._starting_on()
+        return store is None or held_up(store, _HEAR_S)
 
     def _explained(self, number: int, label: str, lost: LostPeerError) -> DeadlineError:
         """The error for a peer that is gone, by name where the ranks can say which it is."""
@@ -177,7 +190,7 @@ class Watchdog:
         if self._directory is None or self._witness is None:
             return None
         if not self._directory.known:
-            _within(_HEAR_S, self._directory.learn_some)
+            within(_HEAR_S, self._directory.learn_some)
         for address in self._directory.known:
             if address.rank >= self._identity.rank or self._reason is not None:
                 break
@@ -268,15 +281,3 @@ def _backend() -> str:
     import torch.distributed as dist
 
     return str(dist.get_backend())
-
-
-def _within(limit_s: float, work: Callable[[], None]) -> None:
-    """Do ``work`` for at most ``limit_s``: a store whose server is stopped never answers."""
-
-    def quietly() -> None:
-        with suppress(RuntimeError):
-            work()
-
-    thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
-    thread.join(limit_s)

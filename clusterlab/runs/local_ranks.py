@@ -65,5 +65,8 @@ def meet_here(identity: RankIdentity, open_store: OpenStore) -> Store:
     """The job's store, on a rank forked here. One that is stopped before it serves it ends all (START_S)."""
     from clusterlab.bench.watchdog import Watchdog
 
-    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
+    # Rank 0, which serves it, waits for nobody here.
+    reaching = None if identity.rank == 0 else lambda: None
+    start = Watchdog(identity, START_S, None, starting_on=reaching)
+    with start as watchdog, watchdog.guard(0, "start of the run"):
         return open_store(JOIN_TIMEOUT_S)

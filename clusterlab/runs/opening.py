@@ -67,7 +67,8 @@ def begin(
 
     ``plain`` are the points that are predicted: nothing predicts a point with something beside it.
     """
-    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
+    start = Watchdog(identity, START_S, None, starting_on=lambda: store)
+    with start as watchdog, watchdog.guard(0, "start of the run"):
         whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
         # The watchdog speaks first: it can name the point and the ranks that did not arrive.
         timeout_s = max(JOIN_TIMEOUT_S, 2 * config.deadline_s)

@@ -68,7 +68,8 @@ def run_rank(identity: RankIdentity, store: Store, job: SweepJob) -> int:
     import torch.distributed as dist
 
     config = job.config
-    with Watchdog(identity, START_S, None) as watchdog, watchdog.guard(0, "start of the run"):
+    start = Watchdog(identity, START_S, None, starting_on=lambda: store)
+    with start as watchdog, watchdog.guard(0, "start of the run"):
         whereabouts = call_whereabouts(identity, store, config.backend, timeout_s=JOIN_TIMEOUT_S)
         placement = agreed_placement(identity, store, whereabouts) if config.of_groups else None
         plan = make_plan(

@@ -92,6 +92,7 @@ def test_a_rank_that_is_stopped_at_the_start_ends_the_run_also_if_it_serves_the_
     victim: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path / "runs"))
     for room in (rank, local_ranks):
@@ -105,4 +106,7 @@ def test_a_rank_that_is_stopped_at_the_start_ends_the_run_also_if_it_serves_the_
     assert run_local_sweep(start) == ExitCode.DEADLINE
     assert time.monotonic() - began < 20
     (folder,) = (tmp_path / "runs").iterdir()
-    assert "start of the run: not finished within" in (folder / "logs" / "rank-1.log").read_text()
+    # Of two that wait one may end first; then the other has lost it. Rank 0 says it on the terminal.
+    said = (folder / "logs" / "rank-1.log").read_text() + capfd.readouterr().err
+    assert "start of the run: not finished within" in said
+    assert ("store does not answer: rank 0 is stopped or held up" in said) == (victim == 0)
