@@ -1,6 +1,6 @@
 """Whether `clusterlab compare` and `baseline` decide rightly on pairs of runs with known truth.
 
-    .venv/bin/python tests/benchmarks/bench_baseline.py [--pairs 200] [--power 100] [--json]
+    .venv/bin/python -m tests.benchmarks.bench_baseline [--pairs 200] [--power 100] [--json]
 
 Pairs are generated (run_pairs.py: curves, noise and intervals as measured on two H200): a third are noise
 only, half have a regression of 3 to 30 % (one collective in one band, one collective, all below 64 KiB, or
