@@ -16,7 +16,14 @@ from clusterlab.trainers.mesh import group_of, groups_of
 from clusterlab.trainers.plans import ep
 from clusterlab.trainers.plans.plan import counted
 from clusterlab.trainers.plans.routed import Routed, expected, figures, peers, within
-from clusterlab.trainers.plans.workloads import WINDOW, WORKLOADS, choices, hottest, load_of
+from clusterlab.trainers.plans.workloads import (
+    STEPWISE,
+    WINDOW,
+    WORKLOADS,
+    choices,
+    hottest,
+    load_of,
+)
 
 STEPS = range(3 * WINDOW)
 
@@ -40,6 +47,14 @@ def per_expert(setup: Setup, step: int) -> list[int]:
         for chosen in choices(setup, step, sample):
             found.update(chosen)
     return [found[expert] for expert in range(setup.model.experts)]
+
+
+@pytest.mark.parametrize("routing", WORKLOADS)
+def test_what_is_kept_for_all_steps_does_not_change(routing: str) -> None:
+    setup = setup_of(routing)
+    first = [choices(setup, 0, sample) for sample in range(4)]
+    alike = all(first == [choices(setup, step, s) for s in range(4)] for step in STEPS)
+    assert alike == (routing not in STEPWISE)
 
 
 def even(counts: list[int], within: int = 1) -> bool:
