@@ -40,6 +40,9 @@ def entries(folder: Path, op: str, *, beside: bool) -> list[list[Entry]]:
             "reduce_scatter": lambda: axis.start_reduce_scatter(part, whole),
         }[op]
         for step in range(STEPS):
+            # Together, or the faster GPU's call takes as long as the other's products are behind.
+            torch.distributed.barrier()
+            torch.cuda.synchronize()
             with ledger.step(step), ledger.during("backward"):
                 pending = start()
                 for _ in range(100 if beside else 0):

@@ -117,7 +117,10 @@ def every(ranks: int, mode: str, sizes: Sequence[int]) -> list[Point]:
 
 
 def test_one_rank_every_combination_is_right(mode, tmp_path):
-    points = every(1, mode, [1001, 2 * MiB + 24])
+    # Out of place and on one rank NCCL 2.28.9 leaves the last elements of an average as they were where 32
+    # blocks do not divide them (src/device/onerank.cu rounds down); torch calls it in place.
+    unfinished = "avg" if mode == "direct" else None
+    points = [p for p in every(1, mode, [1001, 2 * MiB + 24]) if p.op != unfinished or p.in_place]
     outcome, found = measure(1, alone(points), tmp_path, QUICK)
     right(outcome, found, len(points))
     for point, measured, _ in found:
