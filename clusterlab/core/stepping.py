@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+P2P = ("send", "recv")
+"""Both sides of a message, an entry each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -10,7 +10,7 @@ An instant belongs to the first that holds it: a collective that the rank calls 
 innermost span of computation, a collective nobody noted a wait for, else ``other``. So the parts add up.
 Receiving from a neighbour in the pipeline is waiting for it to finish (bubble), except for what the transfer
 takes (exposed ``pp``): a handshake before the message tells one from the other (strategies/pp.py), else what
-a message takes at least.
+a message takes at least. Without handshakes a wait for a neighbour to take what is sent is counted likewise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clusterlab.core.stepping import Entry, Span
+from clusterlab.core.stepping import P2P, Entry, Span
 
 _COMPUTE = ("data", "forward", "backward", "optimizer")
 _EXPOSED = "exposed "
@@ -81,7 +81,7 @@ def break_down(
         if shaken and entry.op == "recv":
             pieces += _received(entry)
         else:
-            pieces += _of_entry(entry, transfer_us or {})
+            pieces += _of_entry(entry, None if shaken else transfer_us or {})
     found = painted(pieces, step.start_us, step.end_us)
     exposed = {
         name.removeprefix(_EXPOSED): us for name, us in found.items() if name.startswith(_EXPOSED)
@@ -155,9 +155,11 @@ def _received(entry: Entry) -> list[Piece]:
     return [Piece(_waited(entry), entry.end_us, name, 3)]
 
 
-def _of_entry(entry: Entry, transfer_us: Mapping[int, float]) -> list[Piece]:
+def _of_entry(entry: Entry, transfer_us: Mapping[int, float] | None) -> list[Piece]:
+    """``transfer_us`` None: handshakes tell waits from transfers."""
     name = _EXPOSED + entry.axis
-    if entry.op == "recv" and entry.axis == "pp":
+    late = entry.op == "recv" or entry.waited_us is not None
+    if transfer_us is not None and entry.axis == "pp" and entry.op in P2P and late:
         least = transfer_us.get(entry.size_bytes, 0.0)
         begun = max(_waited(entry), entry.end_us - least)
         return [

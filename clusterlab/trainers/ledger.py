@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from clusterlab.core.stepping import Entry, Span
+from clusterlab.core.stepping import P2P, Entry, Span
 
 if TYPE_CHECKING:
     import torch
@@ -74,9 +74,6 @@ class OpenEntry:
     issued: Mark | None = None
     end: Mark | None = None
     at_most: bool = False
-
-
-P2P = ("send", "recv")
 
 
 class Ledger:

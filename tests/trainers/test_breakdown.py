@@ -76,6 +76,16 @@ def test_receiving_in_a_pipeline_is_bubble_but_for_the_transfer() -> None:
     assert break_down(STEP, [late, early]).bubble_us == 24
 
 
+def test_sending_in_a_pipeline_without_handshakes_is_bubble_but_for_the_transfer() -> None:
+    taken, received = entry("pp", 10, 30, 12, "send"), entry("pp", 50, 54, 50, "recv")
+    found = break_down(STEP, [taken, received], {8: 4.0})
+    assert (found.bubble_us, found.exposed_us) == (14, {"pp": 8})
+    # Nobody waited for it: it lies beside the forward.
+    assert break_down(STEP, [entry("pp", 10, 30, None, "send")], {8: 4.0}).bubble_us == 0
+    byte = replace(entry("pp", 5, 8, 5, "recv", 1), phase="handshake")
+    assert break_down(STEP, [taken, byte]).exposed_us == {"pp": 18}
+
+
 def test_a_handshake_tells_the_bubble_from_the_transfer() -> None:
     byte = replace(entry("pp", 5, 30, 10, "recv", 1), phase="handshake")
     message = entry("pp", 6, 34, 30, "recv")

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from clusterlab.core.placement import Placement, RankPlacement
+from clusterlab.core.stepping import P2P
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest
 from clusterlab.trainers.config import MeshConfig, Setup
 from clusterlab.trainers.mesh import groups_of, place_of, rank_of
 from clusterlab.trainers.plans.plan import PlannedCall
-
-P2P = ("send", "recv")
 
 Groups = tuple[tuple[RankPlacement, ...], ...]
 

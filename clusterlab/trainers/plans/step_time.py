@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterlab.core.stepping import P2P
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.mesh import rank_of
 from clusterlab.trainers.plans.bubble import StageTimes, simulate
@@ -18,7 +19,7 @@ from clusterlab.trainers.plans.compute import Compute
 from clusterlab.trainers.plans.memory import update_elements
 from clusterlab.trainers.plans.overlap import exposed_us
 from clusterlab.trainers.plans.plan import Plan
-from clusterlab.trainers.plans.price import P2P, Priced, Prices, Site
+from clusterlab.trainers.plans.price import Priced, Prices, Site
 from clusterlab.trainers.plans.schedules import (
     layers_of,
     schedule_of,
