@@ -30,6 +30,8 @@ from clusterlab.verdict.run_verdict import RunVerdict, judge_run
 from clusterlab.verdict.soak import Soaked, judge_soak, soak_word, soaked, tolerance_of
 from clusterlab.verdict.steady import quiet
 
+_MOST_SOURCES = 3
+
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
@@ -73,6 +75,14 @@ class ReportData:
         """The verdict in a word, for people."""
         verdict = self.judged.verdict
         return soak_word(verdict) if self.soaked else verdict.value
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where the intervals are from that points were judged by, a sentence each; the first few."""
+        kinds = self.run_verdict.judged_by
+        said = tuple(f"Judged by {kind}" for kind in kinds[:_MOST_SOURCES])
+        left = len(kinds) - _MOST_SOURCES
+        return (*said, f"Judged by {left} more kinds of intervals.") if left > 0 else said
 
     @property
     def planned_overlaps(self) -> PlannedOverlaps | None:

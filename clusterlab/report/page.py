@@ -131,7 +131,7 @@ def page_view(data: ReportData) -> PageView:
         run_id=plain(info.run_id),
         mark=_run_mark(data),
         counts=_counts(data),
-        notes=tuple(plain(note) for note in data.notes),
+        notes=tuple(plain(note) for note in (*data.notes, *data.sources)),
         findings=tuple(_finding(f) for f in data.findings),
         facts=facts(data, context),
         versions=tuple((k, plain(v)) for k, v in context.versions.items() if v),

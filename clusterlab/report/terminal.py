@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 100
-_MOST_SOURCES = 3
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -114,11 +113,8 @@ def _print_head(console: Console, data: ReportData) -> None:
     _print_line(console, verdict)
     for note in data.notes:
         _print_line(console, f"note: {plain(note)}")
-    sources = data.run_verdict.judged_by
-    for source in sources[:_MOST_SOURCES]:
-        _print_line(console, f"judged by {plain(source)}")
-    if len(sources) > _MOST_SOURCES:
-        _print_line(console, f"judged by {len(sources) - _MOST_SOURCES} more kinds (--json)")
+    for source in data.sources:
+        _print_line(console, plain(source))
 
 
 def _print_line(console: Console, line: Text | str) -> None:

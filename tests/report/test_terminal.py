@@ -119,3 +119,15 @@ def test_in_place_only_runs_and_padded_sizes_are_shown(tmp_path: Path) -> None:
     assert rows[1].padded
     text = shown(make_run(tmp_path, rows))
     assert re.search(r"^ +\d\S* B\* ", text, re.MULTILINE)
+
+
+def test_where_the_intervals_are_from_is_said(tmp_path: Path) -> None:
+    rows = fake_rows(points(["all_reduce"]))
+    said = "Judged by 90% intervals: self-calibration of this host"
+    run = make_run(tmp_path, rows)
+    assert said in shown(run).splitlines() and load(run).sources == (said,)
+    many = [renamed(row, provenance=f"source {i}") for i, row in enumerate(rows)]
+    sources = load(make_run(tmp_path, many)).sources
+    assert len(sources) == 4 and "more kinds" in sources[-1]
+    bare = make_run(tmp_path, fake_rows(points(["all_reduce"]), predicted=False))
+    assert load(bare).sources == ()
