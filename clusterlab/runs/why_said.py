@@ -13,13 +13,21 @@ from clusterlab.verdict.why.world import World, world_of
 
 _FEWER = 0.6
 
+_UNREAD = ("NCCL_DEBUG", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_VERSION")
+"""They change no time. NVIDIA's images set the last, which NCCL does not read."""
+
+_UNEVEN = 1.3
+"""A loop takes so many times its median call where some of its calls wait for something else."""
+
+_UNEVEN_SIZES = 3
+
 
 def said_by_environment(variables: Mapping[str, str]) -> tuple[tuple[Said, ...], tuple[str, ...]]:
     """Variables that take something away, and a remark of each that NCCL reads."""
     found = []
     remarks = []
     for name, value in sorted(variables.items()):
-        if not name.startswith(("NCCL_", "RCCL_")) or name.startswith("NCCL_DEBUG"):
+        if not name.startswith(("NCCL_", "RCCL_")) or name.startswith(_UNREAD):
             continue
         remarks.append(f"the run set {name}={value}; what is expected is without it")
         said = hindering(name, value)
@@ -46,7 +54,32 @@ def said_by_rows(rows: Sequence[Row], request: PredictRequest) -> tuple[Said, ..
         found.append(Said("GDR_OFF", "NCCL's log: no GPUDirect RDMA"))
     if request.collective in COLLECTIVES:
         found += _choices(rows, world)
-    return tuple(found)
+    return (*found, *_held_back(rows))
+
+
+def _held_back(rows: Sequence[Row]) -> list[Said]:
+    """Something besides the collective keeps a rank busy: its GPU's clock, or some of its calls."""
+    found = []
+    held = [row for row in rows if row.throttled]
+    if 2 * len(held) > len(rows):
+        clocks = [row.gpu_clock_mhz for row in held if row.gpu_clock_mhz is not None]
+        clock = f", down to {min(clocks):.0f} MHz" if clocks else ""
+        why = ", ".join(sorted({w for row in held for w in (row.throttled or "").split(",")}))
+        found.append(
+            Said("SLOW_RANK", f"GPUs held back at {len(held)} of {len(rows)} points ({why}){clock}")
+        )
+    uneven = [row for row in rows if 0 < _UNEVEN * row.time_us_p50 < row.time_us_loop]
+    if len(uneven) >= _UNEVEN_SIZES:
+        worst = max(uneven, key=lambda row: row.time_us_loop / row.time_us_p50)
+        found.append(
+            Said(
+                "SLOW_RANK",
+                f"at {len(uneven)} of {len(rows)} points a loop takes over {_UNEVEN} times its median "
+                f"call ({worst.time_us_loop:.4g} and {worst.time_us_p50:.4g} µs at "
+                f"{human_size(worst.size_bytes)}): some calls wait for something else",
+            )
+        )
+    return found
 
 
 def _choices(rows: Sequence[Row], world: World) -> list[Said]:

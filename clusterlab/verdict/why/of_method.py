@@ -19,6 +19,7 @@ def of_method(scene: Scene) -> Iterator[Candidate]:
     yield from _overhead(scene)
     yield from _affinity(scene)
     yield from _late_rank(scene)
+    yield from _shared_gpu(scene)
 
 
 def _cold_start(scene: Scene) -> Iterator[Candidate]:
@@ -65,7 +66,7 @@ def _late_rank(scene: Scene) -> Iterator[Candidate]:
     """One rank slower in all it does, or late by the same time in every call."""
     for factor in (1.15, 1.3, 1.6, 2.0, 3.0):
         curve = scene.expected + math.log(factor)
-        yield Candidate("SLOW_RANK", f"one rank {factor:g} times slower", curve, latency=-0.2)
+        yield Candidate("SLOW_RANK", f"one rank {factor:g} times slower", curve, latency=-0.05)
     floor = float(np.exp(scene.expected.min()))
     for late in (50.0, 150.0, 500.0, 1500.0, 5000.0):
         if late < floor:
@@ -76,3 +77,17 @@ def _late_rank(scene: Scene) -> Iterator[Candidate]:
                 "" if slower == 1 else f" and {slower:g} times slower"
             )
             yield Candidate("SLOW_RANK", what, curve, weight=0.25, point=0.08)
+
+
+def _shared_gpu(scene: Scene) -> Iterator[Candidate]:
+    """A rank whose GPU computes for others too, in slices of time: what outlasts one shares it. Of a curve alone
+    that could be many things; only where the run says that something held it back.
+    """
+    if not any(said.code == "SLOW_RANK" for said in scene.said):
+        return
+    nbytes = scene.bytes_share(scene.expected)
+    for short in (1.0, 1.5):
+        for factor in (1.5, 2.0, 3.0):
+            curve = scene.expected + math.log(short) + math.log(factor / short) * nbytes
+            what = f"one rank's GPU busy with something else, {factor:g} times slower where calls are long"
+            yield Candidate("SLOW_RANK", what, curve, rate=0.15, latency=0.3, point=0.1)
