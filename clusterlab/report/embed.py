@@ -15,7 +15,7 @@ from clusterlab.core.rows import SCHEMA_VERSION, Row
 from clusterlab.records.run_info import info_to_json
 from clusterlab.records.schema import jsonable
 from clusterlab.report.data import ReportData
-from clusterlab.verdict.run_verdict import run_verdict_to_json
+from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 
 PLAIN_LIMIT_BYTES = 128 * 1024
 """Above this a download is gzipped: the page holds the data several times over."""

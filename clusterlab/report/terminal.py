@@ -23,7 +23,8 @@ from clusterlab.report.text import plain
 from clusterlab.verdict.groups import groups_to_json
 from clusterlab.verdict.overhead import overheads_to_json
 from clusterlab.verdict.pairs import pairs_to_json
-from clusterlab.verdict.run_verdict import RunVerdict, run_verdict_to_json
+from clusterlab.verdict.run_verdict import RunVerdict
+from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 
 if TYPE_CHECKING:
     from rich.console import Console

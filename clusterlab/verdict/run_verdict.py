@@ -10,7 +10,6 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
@@ -277,46 +276,3 @@ def _add_counts(parts: Iterable[dict[Verdict, int]]) -> dict[Verdict, int]:
 
 def _of(part: int, whole: int) -> str:
     return f"{part} of {whole} points"
-
-
-def run_verdict_to_json(run: RunVerdict) -> dict[str, Any]:
-    """Plain data: verdict, counts, and one entry per collective."""
-    return {
-        "verdict": run.judged.verdict.value,
-        "reason": run.judged.reason,
-        "why": run.judged.why,
-        "judged_by": list(run.judged_by),
-        "points": run.points,
-        "wrong": run.wrong,
-        "unchecked": run.unchecked,
-        "counts": {v.value: n for v, n in run.counts.items()},
-        "collectives": [_summary_to_json(s) for s in run.summaries],
-        "of_some_ranks": [_summary_to_json(s) for s in run.partial],
-    }
-
-
-def _summary_to_json(summary: CollectiveSummary) -> dict[str, Any]:
-    worst = summary.worst
-    return {
-        "collective": summary.collective,
-        "verdict": summary.judged.verdict.value,
-        "reason": summary.judged.reason,
-        "why": summary.judged.why,
-        "points": summary.points,
-        "predicted": summary.predicted,
-        "median_error": summary.median_error,
-        "p90_error": summary.p90_error,
-        "bias": summary.bias,
-        "wrong": summary.wrong,
-        "unchecked": summary.unchecked,
-        "counts": {v.value: n for v, n in summary.counts.items()},
-        "worst": {
-            "size_bytes": worst.row.size_bytes,
-            "dtype": worst.row.dtype,
-            "op": worst.row.op,
-            "in_place": worst.row.in_place,
-            "error": worst.error,
-        }
-        if worst
-        else None,
-    }

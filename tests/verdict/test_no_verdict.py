@@ -15,7 +15,8 @@ from clusterlab.records.run_dir import open_run
 from clusterlab.records.schema import row_to_line
 from clusterlab.report.data import load
 from clusterlab.verdict.judge import Why, judge_row
-from clusterlab.verdict.run_verdict import judge_run, run_verdict_to_json
+from clusterlab.verdict.run_verdict import judge_run
+from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 from clusterlab.verdict.steady import NOISY_SHARE
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 

@@ -10,7 +10,8 @@ from clusterlab.core.findings import Verdict
 from clusterlab.core.pairs import pair_steps, round_robin
 from clusterlab.core.rows import Row
 from clusterlab.verdict.pairs import pair_tables, pairs_to_json
-from clusterlab.verdict.run_verdict import judge_run, run_verdict_to_json
+from clusterlab.verdict.run_verdict import judge_run
+from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 from tests.records.fake_runs import fake_row, fake_rows, points, renamed
 
 

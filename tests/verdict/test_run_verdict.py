@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
-from clusterlab.verdict.run_verdict import judge_run, quantile, run_verdict_to_json, signed_error
+from clusterlab.verdict.run_verdict import judge_run, quantile, signed_error
+from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 from tests.records.fake_runs import fake_row, fake_rows, points, renamed
 
 
