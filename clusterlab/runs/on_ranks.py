@@ -40,6 +40,7 @@ class Work:
     part; its result is the rank's exit code. ``tell_end`` says how the run ended, given its path, the exit
     code so far and a message; its result is the exit code of all. Ranks that are asked to stop get
     ``grace_s``. Signals of ``relay`` that reach the process that forked the ranks are passed on to them.
+    ``prepare`` is called before ranks are forked: what it imports they have.
     """
 
     backend: str
@@ -50,6 +51,7 @@ class Work:
     tell_end: Callable[[Path, int, str | None], int]
     grace_s: float = 3.0
     relay: tuple[signal.Signals, ...] = ()
+    prepare: Callable[[], object] = lambda: None
 
 
 def run_on_ranks(work: Work) -> int:
@@ -66,6 +68,7 @@ def _locally(work: Work) -> int:
     world_size = local_world_size(work.ranks, work.backend)
     work.check(world_size)
     run = work.open_run()
+    work.prepare()
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
         return work.rank_main(identity, meet_here(identity, open_store), run.path)

@@ -73,8 +73,16 @@ def run_train(request: TrainRequest) -> int:
             tell_end=lambda path, code, message: _tell_end(path, code, message, job),
             grace_s=_GRACE_S,
             relay=(signal.SIGUSR1,),
+            prepare=_prepare,
         )
     )
+
+
+def _prepare() -> None:
+    """torch's optimizers import its compiler when they are first made: a second of CPU, in every rank."""
+    import torch._dynamo  # noqa: F401
+
+    import clusterlab.trainers.build  # noqa: F401
 
 
 def _check(job: TrainJob, world_size: int) -> None:

@@ -71,6 +71,11 @@ def small(**changes: Any) -> Setup:
     return check(Setup(*parts))
 
 
+def prepare() -> None:
+    """As `clusterlab train` does before it forks: a second of imports that torch makes with an optimizer."""
+    import torch._dynamo  # noqa: F401
+
+
 def train(
     setup: Setup, tmp_path: Path, *, spoil: Callable[[int, Trainer], None] | None = None
 ) -> Ranks:
@@ -97,6 +102,7 @@ def train(
 
     for old in tmp_path.glob("rank-*.pickle"):
         old.unlink()
+    prepare()
     outcome = run_local_ranks(setup.mesh.world_size, rank_main, log_dir=tmp_path)
     logs = [path.read_text() for path in tmp_path.glob("rank-*.log")]
     assert outcome.exit_code == 0, "\n".join([str(outcome.message), *logs])
