@@ -11,7 +11,7 @@ import numpy as np
 from clusterlab.core.findings import Verdict
 from clusterlab.core.sizes import human_size
 from clusterlab.verdict.why.bands import bands_of
-from clusterlab.verdict.why.ordinary import Ordinary, Seen, kind_of, ordinary
+from clusterlab.verdict.why.ordinary import Ordinary, kind_of, ordinary
 from clusterlab.verdict.why.scene import Scene
 from clusterlab.verdict.why.shapes import Shape, shapes_of
 
@@ -43,19 +43,14 @@ class Detected:
     shapes: tuple[Shape, ...] = ()
 
 
-def detect(
-    scene: Scene, known: Ordinary | None = None, without: Mapping[str, Seen] | None = None
-) -> Detected:
-    """Slow where a band's median is beyond what is ordinary of the class, or a larger buffer is faster.
-
-    ``without``: by band, measurements of the same class to leave out of what is ordinary.
-    """
+def detect(scene: Scene, known: Ordinary | None = None) -> Detected:
+    """Slow where a band's median is beyond what is ordinary of the class, or a larger buffer is faster."""
     known = known or ordinary()
     kind = kind_of(scene.world.comm)
     sizes = np.array(scene.sizes, float)
     bands = bands_of(sizes, scene.ratio)
     wider = _GUESSED if scene.guessed else 1.0
-    limits = {b: known.limit(b, kind, (without or {}).get(b)) * wider for b in bands}
+    limits = {b: known.limit(b, kind) * wider for b in bands}
     slowdown = {band: (math.exp(bands[band]), math.exp(limits[band])) for band in bands}
     shapes = shapes_of(scene.sizes, np.exp(scene.data.log_time).tolist())
     slow = [

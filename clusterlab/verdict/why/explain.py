@@ -23,6 +23,7 @@ from clusterlab.verdict.why.of_library import of_library
 from clusterlab.verdict.why.of_links import of_links
 from clusterlab.verdict.why.of_method import of_method
 from clusterlab.verdict.why.of_network import of_network
+from clusterlab.verdict.why.ordinary import Ordinary
 from clusterlab.verdict.why.rank import rank
 from clusterlab.verdict.why.saying import hypothesis
 from clusterlab.verdict.why.scene import Scene
@@ -42,13 +43,14 @@ def explain_table(
     said: Sequence[Said] = (),
     request: PredictRequest | None = None,
     expected_us: Sequence[float | None] | None = None,
+    known: Ordinary | None = None,
 ) -> TableAnswer:
     """What can be said of one table's points; of one collective, type and number of ranks.
 
     ``fabric`` takes the place of what the points' words describe. ``said``: what the run says of itself that
     would slow it, besides what the points' words do. ``request``: what is asked for any of the points, where
     their ranks have places of their own. ``expected_us``: a prediction of each point (by a calibration, say) that
-    takes the place of the classes' one.
+    takes the place of the classes' one. ``known``: what is ordinary, in place of what ships.
     """
     if not points:
         return TableAnswer("", Verdict.NO_VERDICT, "the table has no rows that hold a measurement")
@@ -63,12 +65,14 @@ def explain_table(
     try:
         scene, remarks = _scene(points, fabric, asked, said, request)
         scene = _as_predicted(scene, points, expected_us)
-        found = detect(scene)
+        found = detect(scene, known)
     except ClusterlabError as error:
         reason = f"no prediction to hold it against: {error}"
         return TableAnswer(name, Verdict.NO_VERDICT, reason, points=len(points))
     hypotheses: tuple[Hypothesis, ...] = ()
-    if found.verdict == Verdict.SLOW or (found.verdict == Verdict.PASS and _worth_asking(scene, found.shapes)):
+    if found.verdict == Verdict.SLOW or (
+        found.verdict == Verdict.PASS and _worth_asking(scene, found.shapes)
+    ):
         causes = rank(scene, candidates(scene))
         hypotheses = tuple(hypothesis(scene, one) for one in causes)
     return TableAnswer(
@@ -82,7 +86,7 @@ def explain_table(
     )
 
 
-_ASKED_FROM = math.log(1.15)
+_ASKED_FROM = math.log(1.1)
 _ASKED_SIZES = 3
 _ASKED_SHAPES = ("cold_start", "dip", "fall", "cliff")
 

@@ -41,16 +41,11 @@ class Ordinary:
     seen: Mapping[str, Mapping[str, Seen]]
     source: str
 
-    def limit(self, band: str, kind: str, without: Seen | None = None) -> float:
-        """The log ratio that a healthy system of class ``kind`` stays below. ``without``: as if that had
-        not been measured (for leaving a system out).
-        """
+    def limit(self, band: str, kind: str) -> float:
+        """The log ratio that a healthy system of class ``kind`` stays below."""
         found = self.seen[band].get(kind, Seen(0.0, 0.0))
-        systems, squares = found.systems, found.squares
-        if without is not None:
-            systems, squares = systems - without.systems, max(0.0, squares - without.squares)
-        freedom = PRIOR_SYSTEMS + systems
-        width = math.sqrt((PRIOR_SYSTEMS * self.widths[band] ** 2 + squares) / freedom)
+        freedom = PRIOR_SYSTEMS + found.systems
+        width = math.sqrt((PRIOR_SYSTEMS * self.widths[band] ** 2 + found.squares) / freedom)
         return width * student_t(freedom)
 
 
