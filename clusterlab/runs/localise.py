@@ -24,6 +24,9 @@ from clusterlab.topology.parts import Link
 from clusterlab.topology.routing.network import has_network
 from clusterlab.verdict.localise.cabling import Field, field_of
 from clusterlab.verdict.localise.evidence import Evidence
+from clusterlab.verdict.localise.hunt import LEAST_BITS
+from clusterlab.verdict.localise.infer import Inferred
+from clusterlab.verdict.localise.informative import Unknown, gain_of, next_round, pool_of
 from clusterlab.verdict.localise.messages import Message, Step, of_messages
 from clusterlab.verdict.localise.types import Answer, Probe, Seen, Suspect
 
@@ -60,14 +63,15 @@ FIXES: Mapping[str, str] = {
 class Localised:
     """What runs say. ``ranks``: by fault, the ranks of its slow measurements. ``on``: the fabric, if any.
 
-    ``unit`` of rates; ``measured`` how many messages and groups.
+    ``measured``: how many messages and groups. ``next_probes``: those that would tell most beside them, where
+    anything is left to tell.
     """
 
     answer: Answer
     ranks: tuple[tuple[int, ...], ...]
     on: Fabric | None
     measured: int
-    field: Field | None = None
+    next_probes: tuple[Probe, ...] = ()
 
 
 def localise_runs(runs: Sequence[RunDir], fabric: Fabric | None = None) -> Localised | None:
@@ -96,10 +100,28 @@ def localise_runs(runs: Sequence[RunDir], fabric: Fabric | None = None) -> Local
             evidence.add(
                 tuple(_probe(row) for row in part), [_seen(row) for row in part], chosen=False
             )
-    answer = evidence.infer().answer
-    probes = [probe for made in evidence.rounds for probe in made.probes]
+    found = evidence.infer()
+    answer = found.answer
+    probes = evidence.probes
     ranks = tuple(_ranks(fault, [p.ranks for p in probes]) for fault in answer.faults)
-    return Localised(answer, ranks, fabric, len(probes), field)
+    return Localised(answer, ranks, fabric, len(probes), _next(field, found))
+
+
+def _next(field: Field, found: Inferred) -> tuple[Probe, ...]:
+    """The messages that tell most, the best first."""
+    pool = pool_of(field)
+    if not pool.probes:
+        return ()
+    noise = found.answer.noise
+    known = tuple((fault.numbers[0], fault.left) for fault in found.answer.faults)
+    unknown = [
+        *(Unknown(one, (*known[:i], *known[i + 1 :])) for i, one in enumerate(found.of_faults)),
+        Unknown(found.more, known),
+    ]
+    probes, _ = next_round(field, pool, unknown, noise, seed=0)
+    told = gain_of(pool.crossed, unknown, noise)
+    gain = dict(zip(pool.probes, told.tolist(), strict=True))
+    return tuple(sorted((p for p in probes if gain[p] > LEAST_BITS), key=lambda p: -gain[p]))
 
 
 def _placement(runs: Sequence[RunDir]) -> Placement | None:
@@ -138,7 +160,7 @@ def _telling(rows: Sequence[Row]) -> list[Row]:
     ]
     kept: list[Row] = []
     for some in (sent, groups):
-        largest = {}
+        largest: dict[str, int] = {}
         for r in some:
             largest[r.collective] = max(largest.get(r.collective, 0), r.requested_bytes)
         kept += [r for r in some if r.requested_bytes == largest[r.collective]]
@@ -260,9 +282,11 @@ def sentence(fault: Suspect) -> str:
 
 def _said_by(fabric: Fabric | None, links: Sequence[str]) -> list[str]:
     """Where the fabric's file calls such a link broken itself."""
+    if fabric is None:
+        return []
     return [
         f"{fabric.name} says {link.health:.0%} of it is left"
-        for link in (fabric.network_links if fabric is not None else ())
+        for link in fabric.network_links
         if link.name in links and link.health < 1
     ]
 

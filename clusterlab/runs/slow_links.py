@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from clusterlab.core.findings import Finding
 from clusterlab.records.run_dir import RunDir
+from clusterlab.runs.hunt_file import hunt_findings
 from clusterlab.runs.localise import finding_of, localise_runs
 
 
 def slow_link_findings(run: RunDir) -> tuple[Finding, ...]:
     """A finding for what makes messages of ``run`` slow; empty for a run of neither pairs nor groups."""
+    hunted = hunt_findings(run.path)
+    if hunted is not None:
+        return hunted
     found = localise_runs([run])
     if found is None:
         return ()

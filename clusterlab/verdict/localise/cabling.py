@@ -1,6 +1,7 @@
 """A fabric as a field to search: its components, and the ways of what ranks send over it. Pure.
 
-Resources: each direction of each cable, the cores of each host, each rank (its GPU and what leads to it).
+Resources: each direction of each cable, the cores of each host and their pace, each rank (its GPU and what
+leads to it).
 """
 
 from __future__ import annotations
@@ -48,15 +49,19 @@ class Field:
     @property
     def resources(self) -> int:
         """How many in all."""
-        return 2 * self.cables + len(self.hosts) + len(self.host)
+        return 2 * self.cables + 2 * len(self.hosts) + len(self.host)
 
     def cores_of(self, host: int) -> int:
         """The resource of a host's cores."""
         return 2 * self.cables + host
 
+    def clock_of(self, host: int) -> int:
+        """The resource of the pace of a host's cores."""
+        return 2 * self.cables + len(self.hosts) + host
+
     def rank(self, rank: int) -> int:
         """The resource of a rank."""
-        return 2 * self.cables + len(self.hosts) + rank
+        return 2 * self.cables + 2 * len(self.hosts) + rank
 
     @cached_property
     def components(self) -> Components:
@@ -151,7 +156,7 @@ def _bundles(network: Network) -> dict[tuple[int, int], list[int]]:
 
 
 def _hosts(field: Field, end_cables: Longs) -> Iterator[_Named]:
-    """Each host by its NICs, its cores and both; each rank."""
+    """Each host by all that it sends by, and by its cores; each rank."""
     network = field.network
     place = {host: i for i, host in enumerate(field.hosts)}
     nics: list[list[int]] = [[] for _ in field.hosts]
@@ -160,11 +165,11 @@ def _hosts(field: Field, end_cables: Longs) -> Iterator[_Named]:
         if host in place:
             nics[place[host]] += [c, c + field.cables]
     for host, i in place.items():
-        cores = field.cores_of(i)
-        yield f"host {host}, its cores", "host", 0.5, [cores], ()
+        yield f"host {host}, its cores", "host", 0.5, [field.cores_of(i)], ()
+        yield f"host {host}, the clock of its cores", "host", 0.5, [field.clock_of(i)], ()
         if nics[i]:
             ranks = [field.rank(r) for r in np.flatnonzero(field.host == i).tolist()]
-            yield f"host {host}", "host", 0.9, [*nics[i], cores, *ranks], ()
+            yield f"host {host}", "host", 0.9, [*nics[i], *ranks], ()
         if len(nics[i]) > 2:
             yield f"host {host}, all its NICs", "host", 0.5, nics[i], ()
     for (node, _), mine in _several(network, end_cables).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as of_dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ class Evidence:
     parts: list[Crossed] = of_dataclass(default_factory=list)
     seen: list[Seen] = of_dataclass(default_factory=list)
     kinds: list[str] = of_dataclass(default_factory=list)
+    probes: list[Probe] = of_dataclass(default_factory=list)
 
     def add(
         self,
@@ -55,6 +56,9 @@ class Evidence:
         """
         if not probes:
             return
+        self.rounds.append(Made(probes, tuple(seen), why, bits))
+        probes, seen = _each_way(probes, seen)
+        self.probes += probes
         found = ways(self.field, probes)
         each = found if chosen else ways(self.field, probes, alone=True)
         self.parts.append(crossed(self.field.components, each.incidence))
@@ -65,7 +69,6 @@ class Evidence:
                 noise = _CROWD_NOISE if chosen else _CROWD_NOISE + float(np.log(crowd)) / 2
             self.kinds.append(kind_of(self.field, probe))
             self.seen.append(_expecting(probe, one, float(each.GBps[i]), noise))
-        self.rounds.append(Made(probes, tuple(seen), why, bits))
 
     def infer(self, named: float = NAMED, least_pace: float = 0.0) -> Inferred:
         """What all of it says."""
@@ -77,6 +80,19 @@ class Evidence:
             named=named,
             least_pace=least_pace,
         )
+
+
+def _each_way(probes: Round, seen: Sequence[Seen]) -> tuple[Round, list[Seen]]:
+    """Both ways taken in turn are two messages one way."""
+    found: list[tuple[Probe, Seen]] = []
+    for probe, one in zip(probes, seen, strict=True):
+        if one.back is None:
+            found.append((probe, one))
+            continue
+        a, b = probe.ranks
+        found.append((Probe("send", (a, b)), replace(one, back=None)))
+        found.append((Probe("send", (b, a)), replace(one, rate=one.back, back=None)))
+    return tuple(p for p, _ in found), [s for _, s in found]
 
 
 def kind_of(field: Field, probe: Probe) -> str:

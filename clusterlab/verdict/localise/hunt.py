@@ -13,9 +13,19 @@ import numpy as np
 from clusterlab.verdict.localise.cabling import Field
 from clusterlab.verdict.localise.crossed import crossed
 from clusterlab.verdict.localise.evidence import Evidence, Made
-from clusterlab.verdict.localise.infer import Inferred, Posterior
-from clusterlab.verdict.localise.informative import Pool, gain_of, next_round, pool_of
-from clusterlab.verdict.localise.types import Answer, Bools, Round, Seen, Suspect
+from clusterlab.verdict.localise.infer import Inferred, base_of, shown
+from clusterlab.verdict.localise.informative import Pool, Unknown, gain_of, next_round, pool_of
+from clusterlab.verdict.localise.types import (
+    PORT_FULL,
+    Answer,
+    Bools,
+    Crossed,
+    Probe,
+    Round,
+    Seen,
+    Suspect,
+    some_of,
+)
 from clusterlab.verdict.localise.ways import ways
 
 Measure = Callable[[Round], Sequence[Seen]]
@@ -26,7 +36,10 @@ SURE = 0.99
 LEAST_BITS = 0.02
 """A round that tells less is not worth making."""
 
-_UNSURE = 0.5
+_ASK_AGAIN = 0.1
+"""Hosts are asked again, once all else was looked at, when that tells this many bits."""
+
+_UNSURE = 0.05
 """A further fault that is likelier than this is looked for before the first is named."""
 
 _LEAST_PACE = 0.75
@@ -47,23 +60,28 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Hunted:
     """``outcome``: ``named``, ``healthy`` or ``open`` (the budget ended first). ``left``: what was not told
-    apart or not looked at, in words.
+    apart or not looked at, in words. ``measured``: what the numbers in ``answer`` count.
     """
 
     outcome: str
     answer: Answer
     rounds: tuple[Made, ...]
     left: tuple[str, ...]
+    measured: tuple[Probe, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What is known after a round: ``slow_all``: messages are alike, and slower than the fabric says."""
+    """What is known after a round. ``slow_all``: messages are alike, and slower than the fabric says.
+    ``unseen`` of ``reachable`` parts were in no measurement that could show their fault.
+    """
 
     found: Inferred
     outcome: str
     slow_all: bool
-    unsettled: tuple[Posterior, ...]
+    unknown: tuple[Unknown, ...]
+    unseen: int
+    reachable: int
 
 
 def hunt(
@@ -75,26 +93,25 @@ def hunt(
     pool: Pool | None = None,
     sure: float = SURE,
     told: Callable[[Made, Answer], None] | None = None,
+    rates_known: bool = True,
 ) -> Hunted:
     """Hunt on ``field``. ``first`` are rounds to make before anything is chosen (what hosts say of
     themselves), and again where that tells most; ``told`` hears of each round. Names a fault once
-    everything was looked at, or the budget is spent.
+    everything was looked at, or the budget is spent. ``rates_known``: the fabric's rates are real ones.
     """
     every = pool or pool_of(field)
     evidence = Evidence(field)
     asked = [crossed(field.components, ways(field, probes).incidence) for probes in first]
-    reachable = np.zeros(len(field.components), dtype=bool)
-    for part in (every.crossed, *asked):
-        reachable[part.component] = True
+    judge = _Judge(field, every, tuple(asked), sure, rates_known)
 
     def make(probes: Round, why: str, bits: float = 0.0) -> _State:
         evidence.add(probes, measure(probes), why, bits)
-        state = _state(evidence, reachable, every, sure)
+        state = judge.state(evidence)
         if told and evidence.rounds:
             told(evidence.rounds[-1], state.found.answer)
         return state
 
-    state = _state(evidence, reachable, every, sure)
+    state = judge.state(evidence)
     for probes in first:
         state = make(probes, "what hosts say of themselves")
     made, bits = 0, 1.0
@@ -102,56 +119,89 @@ def hunt(
         if state.slow_all and made >= _STEADY:
             break
         noise = state.found.answer.noise
-        probes, bits = next_round(field, every, state.unsettled, noise, seed=made)
+        probes, bits = next_round(field, every, state.unknown, noise, seed=made)
         for again, part in zip(first, asked, strict=True):
-            told_again = float(gain_of(part, state.unsettled, noise).sum())
-            if told_again > bits:
+            told_again = float(gain_of(part, state.unknown, noise).sum())
+            if told_again > max(bits, _ASK_AGAIN) and not state.unseen:
                 probes, bits = again, told_again
         if not probes or bits < LEAST_BITS:
             break
-        state = make(probes, _why(state, reachable), bits)
+        state = make(probes, _why(state), bits)
         made += 1
     answer = state.found.answer
     outcome = "named" if state.outcome == "open" and answer.faults else state.outcome
-    return Hunted(outcome, answer, tuple(evidence.rounds), _left(field, state, reachable, bits))
+    left = _left(field, state, bits)
+    return Hunted(outcome, answer, tuple(evidence.rounds), left, tuple(evidence.probes))
 
 
-def _state(evidence: Evidence, reachable: Bools, pool: Pool, sure: float) -> _State:
-    found = evidence.infer(sure)
-    outcome = _outcome(found, reachable, pool, sure)
-    slow_all = outcome == "healthy" and found.answer.pace < _LEAST_PACE
-    # All alike, but slow: what would it be if the fabric is right? That tells what to measure beside it.
-    asked = evidence.infer(sure, least_pace=_LEAST_PACE) if slow_all else found
-    unsettled = [
-        one
-        for one, fault in zip(asked.of_faults, asked.answer.faults, strict=True)
-        if slow_all or not _settled(fault, pool, sure)
-    ]
-    return _State(found, "open" if slow_all else outcome, slow_all, (*unsettled, asked.more))
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Decides whether a hunt is over, and if not, what is not known yet."""
+
+    field: Field
+    pool: Pool
+    first: tuple[Crossed, ...]
+    sure: float
+    rates_known: bool
+
+    def state(self, evidence: Evidence) -> _State:
+        """After the rounds made so far."""
+        found = evidence.infer(self.sure)
+        known = _known(found.answer)
+        reachable = self._reachable(known)
+        unseen = int((found.more.touched[reachable] == 0).sum())
+        outcome = "open" if unseen else self._outcome(found)
+        slow_all = outcome == "healthy" and self.rates_known and found.answer.pace < _LEAST_PACE
+        # All alike, but slow: what would it be if the fabric is right? That tells what to measure beside it.
+        asked = evidence.infer(self.sure, least_pace=_LEAST_PACE) if slow_all else found
+        known = _known(asked.answer)
+        unknown = [
+            Unknown(one, (*known[:i], *known[i + 1 :]))
+            for i, (one, fault) in enumerate(zip(asked.of_faults, asked.answer.faults, strict=True))
+            if slow_all or not self._settled(fault)
+        ]
+        return _State(
+            found,
+            "open" if slow_all else outcome,
+            slow_all,
+            (*unknown, Unknown(asked.more, known)),
+            unseen,
+            int(reachable.sum()),
+        )
+
+    def _reachable(self, known: tuple[tuple[int, float], ...]) -> Bools:
+        """[components] whether something can be measured that would show its fault beside those known."""
+        many = len(self.field.components)
+        parts = (self.pool.crossed, *self.first)
+        found = np.zeros(many, dtype=bool)
+        for part in parts:
+            told = some_of(part, part.full > PORT_FULL)  # a port that is up tells little
+            found |= shown(told, base_of(told, known), many) > 0
+        return found
+
+    def _outcome(self, found: Inferred) -> str:
+        """A fault is named when what is left of it is one component, or several that no message tells apart,
+        and when it is unlikely that there is another.
+        """
+        answer = found.answer
+        if answer.faults:
+            settled = all(map(self._settled, answer.faults)) and found.more.found <= _UNSURE
+            return "named" if settled else "open"
+        return "healthy" if answer.healthy >= self.sure else "open"
+
+    def _settled(self, fault: Suspect) -> bool:
+        one_class = len(np.unique(self.pool.alike[list(fault.numbers)])) == 1
+        return fault.confidence >= self.sure and one_class
 
 
-def _outcome(found: Inferred, reachable: Bools, pool: Pool, sure: float) -> str:
-    """Decided once all that can be reached was touched: a second fault is not overlooked for the first. A
-    fault is named when what is left of it is one component, or several that no message tells apart.
-    """
-    answer, more = found.answer, found.more
-    if not more.touched[reachable].all():
-        return "open"
-    if answer.faults:
-        settled = all(_settled(f, pool, sure) for f in answer.faults) and more.found <= _UNSURE
-        return "named" if settled else "open"
-    return "healthy" if answer.healthy >= sure else "open"
+def _known(answer: Answer) -> tuple[tuple[int, float], ...]:
+    return tuple((fault.numbers[0], fault.left) for fault in answer.faults)
 
 
-def _settled(fault: Suspect, pool: Pool, sure: float) -> bool:
-    return fault.confidence >= sure and len(np.unique(pool.alike[list(fault.numbers)])) == 1
-
-
-def _why(state: _State, reachable: Bools) -> str:
+def _why(state: _State) -> str:
     answer = state.found.answer
-    unseen = int((state.found.more.touched[reachable] == 0).sum())
-    if unseen:
-        return f"{unseen} parts were not looked at yet"
+    if state.unseen:
+        return f"{state.unseen} parts were not looked at yet"
     if state.slow_all:
         return f"all are alike, at {answer.pace:.0%} of what the fabric says"
     if answer.ranking and answer.ranking[0].confidence > 0.02:
@@ -160,17 +210,16 @@ def _why(state: _State, reachable: Bools) -> str:
     return f"healthy so far (probability {answer.healthy:.0%})"
 
 
-def _left(field: Field, state: _State, reachable: Bools, bits: float) -> tuple[str, ...]:
-    answer, touched = state.found.answer, state.found.more.touched
+def _left(field: Field, state: _State, bits: float) -> tuple[str, ...]:
+    answer = state.found.answer
     said = []
-    unseen = int((touched[reachable] == 0).sum())
-    if unseen:
+    if state.unseen:
         said.append(
-            f"{unseen} parts of {int(reachable.sum())} that ranks can reach were not looked at"
+            f"{state.unseen} parts of {state.reachable} that ranks can reach were not looked at"
         )
     if state.slow_all:
         said.append(f"all messages get {answer.pace:.0%} of what the fabric says, and alike")
-    if field.routing != "pinned" and touched.any():
+    if field.routing != "pinned" and answer.looked_at:
         said.append(
             f"routing is {field.routing}: a message spreads over many cables between switches, and one "
             "slow cable among them hardly shows; measure with fixed ways (for NCCL over InfiniBand "

@@ -18,6 +18,8 @@ from clusterlab.verdict.localise.pace import pace_and_noise
 from clusterlab.verdict.localise.types import (
     ABSOLUTE,
     DEAD,
+    PORT_DOWN,
+    PORT_FULL,
     Answer,
     Bools,
     Components,
@@ -26,6 +28,7 @@ from clusterlab.verdict.localise.types import (
     Longs,
     Seen,
     Suspect,
+    some_of,
 )
 
 NAMED = 0.95
@@ -133,17 +136,17 @@ class Question:
 
     components: Components
     crossed: Crossed
+    telling: Crossed
+    """``crossed`` without ports that are up: they speak for what may be dead, and say nothing of its pace."""
 
     @cached_property
     def alike(self) -> Longs:
         """[components] a number that those share which touch the same measurements in the same way."""
-        return alike(self.components, self.crossed)
+        return alike(self.components, self.telling)
 
-    @cached_property
-    def touched(self) -> Floats:
-        """[components] by how many measurements."""
-        count = np.bincount(self.crossed.component, minlength=len(self.components))
-        return count.astype(np.float64)
+    def touched(self, base: Floats) -> Floats:
+        """[components] by how many measurements that could show its fault: what is slow already hides it."""
+        return shown(self.telling, base, len(self.components))
 
     @cached_property
     def effects(self) -> Effects:
@@ -158,7 +161,24 @@ class Question:
         prior = weight / max(float(weight.sum()), 1e-300)
         with np.errstate(divide="ignore"):
             gain += np.log((1 - HEALTHY_PRIOR) * prior / len(LEFT))[:, None]
-        return Posterior(gain, float(np.log(HEALTHY_PRIOR)), self.alike, self.touched)
+        return Posterior(gain, float(np.log(HEALTHY_PRIOR)), self.alike, self.touched(known))
+
+
+def shown(crossed: Crossed, base: Floats, components: int) -> Floats:
+    """[components] how many probes touch each that ``base`` [probes] does not slow already."""
+    open_ = (base[crossed.probe] > np.log(SOUGHT)).astype(np.float64)
+    count = np.bincount(crossed.component, weights=open_, minlength=components)
+    return count.astype(np.float64)
+
+
+def base_of(crossed: Crossed, found: Sequence[tuple[int, float]]) -> Floats:
+    """[probes] what faults (component, what is left of it) leave of each measurement, as a logarithm."""
+    base = np.zeros(crossed.probes)
+    for number, left in found:
+        part = _of_component(crossed, number)
+        effect = log_left(part, np.array([left]))[:, 0]
+        base[part.probe] = np.minimum(base[part.probe], effect)
+    return base
 
 
 def alike(components: Components, crossed: Crossed) -> Longs:
@@ -199,8 +219,9 @@ def infer(
     least_pace: float = 0.0,
 ) -> Inferred:
     """What the measurements say; ``kinds`` and ``least_pace`` as in ``levelled``."""
-    asked = Question(components, crossed)
     data = levelled(seen, kinds, least_pace)
+    up = (crossed.full <= PORT_FULL) & (data.seen[crossed.probe] > np.log(PORT_DOWN) / 2)
+    asked = Question(components, crossed, some_of(crossed, ~up))
     for _ in range(3):
         found, base = _faults(asked, data, named)
         scatter = _scatter(data.seen - base, kinds)
@@ -210,7 +231,8 @@ def infer(
         data = replace(data, noise=np.maximum(data.noise, scatter))
     more = asked.posterior(data, base)
     of_faults = tuple(
-        asked.posterior(data, _base(crossed, found[:i] + found[i + 1 :])) for i in range(len(found))
+        asked.posterior(data, base_of(crossed, found[:i] + found[i + 1 :]))
+        for i in range(len(found))
     )
     faults = (
         _suspect(asked, data, one, number, left)
@@ -221,7 +243,7 @@ def infer(
         faults=tuple(faults),
         ranking=_ranking(asked, data, first),
         healthy=0.0 if found else 1 - more.found,
-        looked_at=int((asked.touched > 0).sum()),
+        looked_at=int((more.touched > 0).sum()),
         components=len(components),
         noise=float(np.median(data.noise)) if len(data.noise) else 0.0,
         sought=SOUGHT,
@@ -244,19 +266,34 @@ def _faults(asked: Question, data: Levelled, named: float) -> tuple[_Found, Floa
             break
         found.append(best)
         for i in range(len(found) - 1):
-            others = _base(crossed, found[:i] + found[i + 1 :])
+            others = base_of(crossed, found[:i] + found[i + 1 :])
             found[i] = _best(asked, data, others, named) or found[i]
-        base = _base(crossed, found)
-    return found, base
+        base = base_of(crossed, found)
+    sure = _sure(asked, data, found, named)
+    return sure, base_of(crossed, sure)
+
+
+def _sure(asked: Question, data: Levelled, found: _Found, named: float) -> _Found:
+    """Of ``found`` those that nothing else explains as well, given the others. The rest are left out."""
+    while found:
+        confidence = []
+        for i, (number, _) in enumerate(found):
+            one = asked.posterior(data, base_of(asked.crossed, found[:i] + found[i + 1 :]))
+            confidence.append(float(one.weight[one.alike == one.alike[number]].sum()))
+        least = int(np.argmin(confidence))
+        if confidence[least] >= named:
+            break
+        found = found[:least] + found[least + 1 :]
+    return found
 
 
 def _best(asked: Question, data: Levelled, base: Floats, named: float) -> tuple[int, float] | None:
-    """The likeliest component beside ``base`` where its class is as good as sure; else None."""
+    """The likeliest component beside ``base`` where it is as good as sure that there is one; else None."""
     one = asked.posterior(data, base)
     weight = one.weight
-    together = np.bincount(one.alike, weights=weight)
     number = int(np.argmax(weight)) if len(weight) else -1
-    if number < 0 or together[one.alike[number]] < named:
+    # Which one is asked later: of two faults each is an alternative to the other until both are known.
+    if number < 0 or weight.sum() < named:
         return None
     return number, _between(asked, data, base, number, float(one.left[number]))
 
@@ -274,26 +311,9 @@ def _between(asked: Question, data: Levelled, base: Floats, number: int, left: f
     return float(tried[np.argmax(likely)])
 
 
-def _base(crossed: Crossed, found: _Found) -> Floats:
-    """[probes] what the faults found leave of each measurement, as a logarithm."""
-    base = np.zeros(crossed.probes)
-    for number, left in found:
-        part = _of_component(crossed, number)
-        effect = log_left(part, np.array([left]))[:, 0]
-        base[part.probe] = np.minimum(base[part.probe], effect)
-    return base
-
-
 def _of_component(crossed: Crossed, number: int) -> Crossed:
     first, last = np.searchsorted(crossed.component, (number, number + 1))
-    return Crossed(
-        crossed.component[first:last],
-        crossed.probe[first:last],
-        crossed.full[first:last],
-        crossed.share[first:last],
-        crossed.probes,
-        crossed.chance,
-    )
+    return some_of(crossed, slice(int(first), int(last)))
 
 
 def _suspect(

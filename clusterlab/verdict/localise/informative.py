@@ -17,7 +17,7 @@ import numpy as np
 from clusterlab.cost.flows.rates import carried
 from clusterlab.verdict.localise.cabling import NONE, Field
 from clusterlab.verdict.localise.crossed import crossed
-from clusterlab.verdict.localise.infer import SOUGHT, Posterior, alike
+from clusterlab.verdict.localise.infer import SOUGHT, Posterior, alike, base_of
 from clusterlab.verdict.localise.types import Crossed, Floats, Longs, Probe, Round, Way
 from clusterlab.verdict.localise.ways import ways
 
@@ -79,21 +79,31 @@ def _pairs(ranks: int, way: Way, seed: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in kept[:_MOST_IN_POOL]]
 
 
-def gain_of(crossed: Crossed, open_: Sequence[Posterior], noise: float) -> Floats:
-    """[probes] bits that each would tell. ``open_``: what is not known yet: of each fault found which
-    component it is, and whether there are more.
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """Something that is not known yet: which component a fault found is, or whether there is one more. Beside
+    it are ``known`` faults (component, what is left of it).
     """
+
+    one: Posterior
+    known: tuple[tuple[int, float], ...] = ()
+
+
+def gain_of(crossed: Crossed, unknown: Sequence[Unknown], noise: float) -> Floats:
+    """[probes] bits that each would tell."""
     gain = np.zeros(crossed.probes)
-    for one in open_:
-        gain += bits(crossed, one.sought, _expected_left(one), noise)
+    for some in unknown:
+        base = base_of(crossed, some.known)
+        gain += _bits(crossed, some.one.sought, _expected_left(some.one), (base, noise))
     return gain
 
 
-def bits(crossed: Crossed, weight: Floats, left: Floats, noise: float) -> Floats:
-    """[probes] the gain of each; ``weight`` and ``left`` [components]."""
-    c = crossed.component
+def _bits(crossed: Crossed, weight: Floats, left: Floats, beside: tuple[Floats, float]) -> Floats:
+    """[probes] the gain of each; ``weight`` and ``left`` [components]; what is slow already tells nothing."""
+    c, (base, noise) = crossed.component, beside
     through = left[c] if crossed.chance else 1 - crossed.share * (1 - left[c])
-    shows = _shows(-np.log(np.clip(through, 1e-3, 1.0)) / max(noise, 0.02))
+    slower = np.log(np.clip(through / crossed.full, 1e-3, 1.0)) - base[crossed.probe]
+    shows = _shows(np.maximum(-slower, 0.0) / max(noise, 0.02))
     if crossed.chance:
         shows = shows * crossed.share
     p = weight[c]
@@ -116,10 +126,10 @@ def _entropy(p: Floats) -> Floats:
 
 
 def next_round(
-    field: Field, pool: Pool, open_: Sequence[Posterior], noise: float, seed: int
+    field: Field, pool: Pool, unknown: Sequence[Unknown], noise: float, seed: int
 ) -> tuple[Round, float]:
     """The most informative messages that fit beside each other, and the sum of their gains in bits."""
-    gain = gain_of(pool.crossed, open_, noise)
+    gain = gain_of(pool.crossed, unknown, noise)
     jitter = np.random.default_rng(seed).random(len(gain)) * 1e-3
     order = np.argsort(-(gain * (1 + jitter)), kind="stable")
     chosen = _packed(field, pool, order[gain[order] > 0])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterlab.verdict.localise.types import DEAD, Crossed, Floats
+from clusterlab.verdict.localise.types import DEAD, Bools, Crossed, Floats, some_of
 
 LEFT: Floats = np.array([DEAD, *(0.05 * (0.95 / 0.05) ** (np.arange(24) / 23))])
 """What may be left of a component's rate; each is as likely as the others. Steps of 14 %."""
@@ -57,7 +57,7 @@ class Effects:
     components: int
 
     @cached_property
-    def _plain(self) -> Any:
+    def _plain(self) -> Bools:
         return (self.crossed.full >= 1) & (self.crossed.share >= 1)
 
     @cached_property
@@ -70,11 +70,7 @@ class Effects:
 
     @cached_property
     def _others(self) -> Crossed:
-        some = ~self._plain
-        c = self.crossed
-        return Crossed(
-            c.component[some], c.probe[some], c.full[some], c.share[some], c.probes, c.chance
-        )
+        return some_of(self.crossed, ~self._plain)
 
     @cached_property
     def _effect(self) -> Floats:

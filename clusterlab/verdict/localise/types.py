@@ -14,8 +14,8 @@ Longs = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 Way = Literal["send", "send_recv", "ring", "host", "clock", "port"]
-"""A message one way or both ways, a collective of a group, and what a rank says of its host: the share of its
-cores that is free, how fast one of them computes, whether its NIC's port is up.
+"""A message one way or both ways (at once or in turn), a collective of a group, and what a rank says of its
+host: the share of its cores that is free, how fast one of them computes, whether its NIC's port is up.
 """
 
 OF_HOSTS: frozenset[str] = frozenset({"host", "clock", "port"})
@@ -27,10 +27,19 @@ ABSOLUTE: frozenset[str] = frozenset({"host", "port"})
 DEAD = 0.02
 """The share of its rate that stands for nothing at all: a message that failed, a NIC that is down."""
 
+PORT_FULL = 2 * DEAD
+"""A port is up or down, nothing between: its state is that of a way so little full that only what is dead
+shows."""
+
+PORT_DOWN = DEAD / PORT_FULL
+"""What is seen of a port that is down; of one that is up, 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing to measure, by ``ranks`` in the order that it counts them."""
+    """One thing to measure, by ``ranks`` in the order that it counts them; of a ``port`` the rank that looks
+    and the NIC's node of the network.
+    """
 
     way: Way
     ranks: tuple[int, ...]
@@ -44,12 +53,14 @@ Round = tuple[Probe, ...]
 class Seen:
     """What came of a probe: ``rate`` in GB/s, of a host a share of what is usual; 0: it failed.
 
-    ``expected`` in the same unit (None: not known), ``noise`` the relative error of ``rate`` alone.
+    ``expected`` in the same unit (None: not known), ``noise`` the relative error of ``rate`` alone. ``back``:
+    of messages both ways that were taken in turn, the rate of the way back; ``rate`` is the way there.
     """
 
     rate: float
     expected: float | None = None
     noise: float = 0.0
+    back: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +98,18 @@ class Crossed:
     share: Floats
     probes: int
     chance: bool = False
+
+
+def some_of(crossed: Crossed, chosen: slice | Bools) -> Crossed:
+    """The ``chosen`` pairs of component and probe."""
+    return Crossed(
+        crossed.component[chosen],
+        crossed.probe[chosen],
+        crossed.full[chosen],
+        crossed.share[chosen],
+        crossed.probes,
+        crossed.chance,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from clusterlab.core.errors import UsageError
 from clusterlab.cost.flows.ends import ends_of
 from clusterlab.cost.flows.patterns import host_pairs
 from clusterlab.cost.flows.rates import carried
+from clusterlab.topology.routing.fluid_load import fluid_load
 from clusterlab.topology.routing.load import cable_load
 from clusterlab.topology.routing.network import Network
 from clusterlab.topology.routing.policy import policy_named
 from clusterlab.topology.routing.updown import Routes, route_pairs
 from clusterlab.verdict.localise.cabling import NONE, Field
 from clusterlab.verdict.localise.crossed import DOWN, NEITHER, UP, Incidence
-from clusterlab.verdict.localise.types import Floats, Longs, Probe
+from clusterlab.verdict.localise.types import PORT_FULL, Floats, Longs, Probe
 
 _DRAWS = 64
 """Packets, or hashes, drawn for each flow that has a choice: their counts are its shares."""
@@ -60,7 +61,12 @@ def ways(field: Field, probes: Sequence[Probe], *, alone: bool = False) -> Ways:
     resource, flow, weight = _steps(network, routes, rate)
     probe = np.repeat(flows.probe, draws)[flow]
     capacity = np.tile(carried(network), 2)
-    load = cable_load(network, routes, rate).ravel()
+    if (
+        field.routing == "adaptive" and not alone
+    ):  # the shares themselves, not those of the packets drawn
+        load = fluid_load(network, flows.src, flows.dst, flows.amount).load.ravel()
+    else:
+        load = cable_load(network, routes, rate).ravel()
     key, which = np.unique(probe * field.resources + resource, return_inverse=True)
     mine_probe, mine_at = key // field.resources, key % field.resources
     own_load = np.bincount(which, weights=weight, minlength=len(key)).astype(np.float64)
@@ -169,23 +175,26 @@ def _with_ends(field: Field, probes: Sequence[Probe], cables: Incidence) -> Inci
     """And the ranks that take part, and the hosts whose cores were looked at."""
     probe: list[int] = []
     resource: list[int] = []
+    full: list[float] = []
     for i, one in enumerate(probes):
         if one.way in ("host", "clock"):
+            host = int(field.host[one.ranks[0]])
             probe.append(i)
-            resource.append(field.cores_of(int(field.host[one.ranks[0]])))
+            resource.append(field.cores_of(host) if one.way == "host" else field.clock_of(host))
         elif one.way == "port":
-            node = int(field.nodes[one.ranks[0]])
+            node = one.ranks[1]
             own = field.network.up[1][field.network.up[0][node] : field.network.up[0][node + 1]]
             probe += [i] * len(own)
             resource += own.tolist()
         else:
             probe += [i] * len(one.ranks)
             resource += [field.rank(r) for r in one.ranks]
+        full += [PORT_FULL if one.way == "port" else 1.0] * (len(probe) - len(full))
     more = len(probe)
     return Incidence(
         probe=np.concatenate([cables.probe, np.array(probe, dtype=np.int64)]),
         resource=np.concatenate([cables.resource, np.array(resource, dtype=np.int64)]),
-        full=np.concatenate([cables.full, np.ones(more)]),
+        full=np.concatenate([cables.full, np.array(full)]),
         share=np.concatenate([cables.share, np.ones(more)]),
         side=np.concatenate([cables.side, np.full(more, NEITHER)]),
         probes=cables.probes,

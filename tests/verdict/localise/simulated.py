@@ -11,6 +11,7 @@ from clusterlab.cost.flows.rates import carried
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric
 from clusterlab.topology.place import place_on
+from clusterlab.topology.routing.fluid_load import fluid_load
 from clusterlab.topology.routing.load import cable_load
 from clusterlab.topology.routing.network import Network, network_of
 from clusterlab.topology.routing.policy import policy_named
@@ -18,7 +19,7 @@ from clusterlab.topology.routing.updown import route_pairs
 from clusterlab.verdict.localise.cabling import Field, field_of
 from clusterlab.verdict.localise.types import Probe, Round, Seen
 
-DRAWS = 256
+DRAWS = 64
 """Packets that stand for a flow that spreads."""
 
 
@@ -75,7 +76,10 @@ def message_GBps(field: Field, network: Network, probes: Sequence[Probe]) -> np.
         policy_named(field.routing),
         labels=None if draws == 1 else np.tile(np.arange(draws), len(src)),
     )
-    load = cable_load(network, routes, np.full(len(src) * draws, 1 / draws)).ravel()
+    if field.routing == "adaptive":
+        load = fluid_load(network, src, dst, 1.0).load.ravel()
+    else:
+        load = cable_load(network, routes, np.full(len(src) * draws, 1 / draws)).ravel()
     capacity = np.tile(carried(network), 2)
     full = np.divide(load, capacity, out=np.full(len(load), np.inf), where=capacity > 0)
     at = routes.cables + len(network.low) * routes.back

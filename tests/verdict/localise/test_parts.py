@@ -16,7 +16,7 @@ from clusterlab.topology.routing.policy import Pinned
 from clusterlab.verdict.localise.crossed import crossed, joined
 from clusterlab.verdict.localise.evidence import Evidence
 from clusterlab.verdict.localise.infer import alike
-from clusterlab.verdict.localise.informative import next_round, pool_of
+from clusterlab.verdict.localise.informative import Unknown, next_round, pool_of
 from clusterlab.verdict.localise.model import LEFT, Effects, log_density, log_left
 from clusterlab.verdict.localise.pace import LEAST_NOISE, pace_and_noise
 from clusterlab.verdict.localise.types import Crossed, Probe, Seen
@@ -156,7 +156,7 @@ def test_a_round_has_each_rank_once_and_fills_no_cable_beyond_its_rate() -> None
     evidence = Evidence(SU)
     for number in range(4):
         found = evidence.infer()
-        probes, told = next_round(SU, pool, [found.more], 0.05, number)
+        probes, told = next_round(SU, pool, [Unknown(found.more)], 0.05, number)
         assert told > 0
         ranks = [r for p in probes for r in p.ranks]
         assert len(ranks) == len(set(ranks))
@@ -172,7 +172,7 @@ def test_what_is_known_tells_nothing_more() -> None:
     evidence = Evidence(SU)
     told = []
     for number in range(6):
-        probes, bits = next_round(SU, pool, [evidence.infer().more], 0.05, number)
+        probes, bits = next_round(SU, pool, [Unknown(evidence.infer().more)], 0.05, number)
         told.append(bits)
         evidence.add(probes, [Seen(float(rate)) for rate in ways(SU, probes).GBps])
     assert told[-1] < 0.2 * told[0]

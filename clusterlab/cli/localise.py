@@ -1,0 +1,58 @@
+"""``clusterlab localise``: what made the messages of finished runs slow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = """Examples:
+
+  clusterlab localise runs/20261130T101500Z-pairs-1a2b3c
+
+  clusterlab localise PAIRS_RUN RAIL_RUN NODE_RUN --fabric superpod-h100-1su --json
+
+Takes runs of `bench pairs`, of `bench COLLECTIVE --pattern rail|node|nodes:K|halves` and of `hunt`, several
+of the same ranks together.
+
+Exit codes: 0 nothing is named, 1 something is, 2 usage, 3 nothing in them can be compared.
+"""
+
+
+def localise(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    fabric: Annotated[
+        str | None,
+        typer.Option("--fabric", help="The fabric (default: the one that they were predicted on)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+) -> int:
+    """Name the NIC, cable, switch, rail or host that explains what is slow in RUNS."""
+    from clusterlab.core.errors import ExitCode, NoVerdictError
+    from clusterlab.records.run_dir import open_run
+    from clusterlab.runs.localise import localise_runs
+    from clusterlab.runs.localise_told import localised_json, localised_lines
+    from clusterlab.topology.opening import open_fabric
+
+    found = localise_runs(
+        [open_run(path) for path in runs], open_fabric(fabric) if fabric else None
+    )
+    if found is None:
+        raise NoVerdictError(
+            "nothing here can be compared",
+            where=", ".join(map(str, runs)),
+            expected="rows of pairs or of groups of ranks, on several hosts",
+            fix="clusterlab bench pairs, or bench with --pattern",
+        )
+    if as_json:
+        typer.echo(json.dumps(localised_json(found)))
+    else:
+        typer.echo("\n".join(localised_lines(found)))
+    return ExitCode.FINDING if found.answer.faults else ExitCode.OK
+
+
+def register(root: typer.Typer) -> None:
+    """Add this file's command to the root command."""
+    root.command("localise", epilog=_EXAMPLE)(localise)
