@@ -17,7 +17,7 @@ from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.trainers.axis import Axis, Pending, open_axes
 from clusterlab.trainers.breakdown import exposed_us
 from clusterlab.trainers.config import MeshConfig
-from clusterlab.trainers.ledger import Entry, Ledger
+from clusterlab.trainers.ledger import Entry, HostMark, Ledger
 
 pytestmark = pytest.mark.ranks
 
@@ -103,12 +103,30 @@ def test_what_gloo_does_not_tell_the_end_of_is_a_bound(tmp_path: Path, op: str) 
         assert one.at_most
 
 
-def test_calls_in_line_are_bounds_all_but_the_first(tmp_path: Path) -> None:
-    def large(axis: Axis) -> Pending:
-        return axis.start_all_reduce(tensor(4 << 20))
+def at(us: float) -> HostMark:
+    mark = HostMark()
+    mark.ns = round(us * 1e3)
+    return mark
 
-    for made in entries(tmp_path, large, calls=3, computes_s=0.0):
-        assert [one.at_most for one in made] == [False, True, True]
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_calls_in_line_are_bounds_over_gloo_and_begin_after_each_other_under_nccl(
+    monkeypatch: pytest.MonkeyPatch, on_gpu: bool
+) -> None:
+    """Three along one axis, each called before the one before is done; one along another, one message."""
+    clock = iter([0, 10, 12, 14, 16, 18, 20, 30, 40, 50, 60, 90, 100])
+    ledger = Ledger(on_gpu=on_gpu)
+    monkeypatch.setattr(ledger, "_mark", lambda: at(next(clock)))
+    with ledger.step(0):
+        calls = [("all_reduce", "dp")] * 3 + [("all_reduce", "tp"), ("send", "dp")]
+        opened = [ledger.begin(op, axis, (0, 1), 8, "float32") for op, axis in calls]
+        ledger.mark()
+        for one in opened:
+            ledger.end(one)
+    found = [(e.start_us, e.end_us, e.at_most) for e in ledger.entries]
+    starts = [10, 30, 40, 16, 18] if on_gpu else [10, 12, 14, 16, 18]
+    bounds = [False, not on_gpu, not on_gpu, False, True]
+    assert found == list(zip(starts, [30, 40, 50, 60, 90], bounds, strict=True))
 
 
 def test_a_call_that_is_waited_for_at_once_ends_with_the_wait(tmp_path: Path) -> None:
