@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from clusterlab.core.errors import DeadlineError
+from clusterlab.core.errors import ClusterlabError, DeadlineError
 
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a process that SIGTERM ended, as a shell shows it."""
@@ -117,6 +117,8 @@ class Ending:
         if self._one.acquire(blocking=False):
             try:
                 self._code = (self.finish or _as_it_is)(STOPPED)
+            except ClusterlabError as error:
+                print(f"clusterlab: {error}", file=sys.stderr)
             except Exception:
                 traceback.print_exc()
         else:
