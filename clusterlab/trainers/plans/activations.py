@@ -48,13 +48,13 @@ def _norm(setup: Setup, size: Sizes) -> int:
 
 
 def _experts(setup: Setup, size: Sizes) -> int:
-    """Of choices that are even: what goes in, before and after gelu, what comes out, and weighted."""
+    """Of choices that are even: what goes in, before and after gelu, what comes out; where each choice is."""
     model, item = setup.model, size.item
     choices = round(size.choices * size.experts)
     asked = size.local * model.top_k
     routing = size.local * (model.experts + 1) + 2 * asked + choices
-    indices = 2 * (asked + choices)
-    passed = choices * (3 * model.hidden + 2 * model.ffn)
+    indices = 3 * asked + 2 * choices
+    passed = choices * (2 * model.hidden + 2 * model.ffn)
     return (routing + passed) * item + indices * _INDEX
 
 
