@@ -138,21 +138,22 @@ def test_what_experts_took_is_kept_shown_and_told(
     assert json.loads(capfd.readouterr().out)["experts"] == told
 
 
-@pytest.mark.parametrize("typed", [("dp",), ("tp",), ("pp",)], ids=lambda typed: typed[0])
 @pytest.mark.parametrize(
-    "where", [("host",), ("lab-8x1", "--compute", "probe")], ids=lambda where: where[0]
+    ("strategy", "where"),
+    [("dp", ("host",)), ("pp", ("host",)), ("tp", ("lab-8x1", "--compute", "probe"))],
+    ids=["dp-host", "pp-host", "tp-lab"],
 )
 def test_steps_are_predicted_beside_being_measured(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    typed: tuple[str, ...],
+    strategy: str,
     where: tuple[str, ...],
 ) -> None:
     """On cores: a probe of all ranks at once, gloo's constants of this host or a lab's links."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sizes = ("--hidden", "128", "--sequence", "128", "--steps", "4")
-    assert main(["train", *typed, "-g", "2", *sizes, "--fabric", *where]) == 0
+    assert main(["train", strategy, "-g", "2", *sizes, "--fabric", *where]) == 0
     said = capfd.readouterr().err
     (folder,) = (tmp_path / "runs").iterdir()
     steps = read_lines(folder).steps
