@@ -25,7 +25,7 @@ from clusterlab.verdict.why.types import TableAnswer
 
 @dataclass(frozen=True, slots=True)
 class WhyOptions:
-    """What was typed. ``fabric`` takes the place of what the file or run says; ``table`` is one of several."""
+    """What was typed. ``fabric`` takes the place of what the source says; ``table`` is one of several."""
 
     source: Path
     table: str | None = None

@@ -48,7 +48,17 @@ def tables_of_run(path: Path, fabric: Fabric | None, asked: Asked) -> tuple[list
         )
     names = _names(list(groups))
     tables = [
-        _table(names[key], own, run, placement, fabric, asked, said, remarks, missing)
+        _table(
+            names[key],
+            own,
+            run,
+            placement=placement,
+            fabric=fabric,
+            asked=asked,
+            said=said,
+            remarks=remarks,
+            missing=missing,
+        )
         for key, own in groups.items()
     ]
     return tables, notes
@@ -58,6 +68,7 @@ def _table(
     name: str,
     rows: Sequence[Row],
     run: RunDir,
+    *,
     placement: Placement | None,
     fabric: Fabric | None,
     asked: Asked,

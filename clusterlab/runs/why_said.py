@@ -83,7 +83,7 @@ def _held_back(rows: Sequence[Row]) -> list[Said]:
 
 
 def _choices(rows: Sequence[Row], world: World) -> list[Said]:
-    """Of sizes at which NCCL would choose otherwise: one algorithm or protocol at all sizes, fewer channels."""
+    """One algorithm or protocol at all sizes where NCCL would change it, and fewer channels."""
     known = [row for row in rows if row.library_algorithm and row.library_protocol]
     if not known:
         return []

@@ -12,19 +12,21 @@ from clusterlab.cost.types import PredictRequest
 from clusterlab.topology.fabric import Fabric
 from clusterlab.verdict.why.described import Said
 
+_NOTHING_ASKED = Asked()
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``points`` of one collective, type and number of ranks. ``within``: the name of the table that this is a
-    part of, where that holds several. ``empty`` says why there are no points, ``missing`` what was planned and
-    not measured. ``wrong``: wrong elements in all rows together.
+    """``points`` of one collective, type and number of ranks. ``within``: the name of the table that this
+    is a part of, where that holds several. ``empty`` says why there are no points, ``missing`` what was
+    planned and not measured. ``wrong``: wrong elements in all rows together.
     """
 
     name: str
     points: tuple[MeasuredPoint, ...]
     within: str = ""
     fabric: Fabric | None = None
-    asked: Asked = Asked()
+    asked: Asked = _NOTHING_ASKED
     said: tuple[Said, ...] = ()
     request: PredictRequest | None = None
     expected_us: tuple[float | None, ...] | None = None

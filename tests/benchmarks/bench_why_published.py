@@ -3,8 +3,8 @@
     CLUSTERLAB_SHARED=… python tests/benchmarks/bench_why_published.py [--left-out] [--all] [FILE.csv]
 
 Labels (``health``, ``cause_code``) are read here alone, after every table was judged from its other columns.
-``--left-out``: each system's own tables do not count in what is ordinary of its class (spread.yaml). A cause that
-several tables of one system state counts once, as named where any of them names it.
+``--left-out``: each system's own tables do not count in what is ordinary of its class (spread.yaml). A cause
+that several tables state counts once, as named where any of them names it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np

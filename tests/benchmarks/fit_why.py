@@ -2,9 +2,9 @@
 
     python tests/benchmarks/fit_why.py MEASURED.csv… --write
 
-Of the healthy tables of the files. A system counts once for each class it is of (the mean of its tables), and a
-table that says what it forced is held against that. Tables faster than half or slower than twice the time expected
-in a band are of machines that the words do not describe; they count as at that limit.
+Of the healthy tables of the files. A system counts once for each class it is of (the mean of its tables), and
+a table that says what it forced is held against that. What is further off than a band's LIMIT is of machines
+that the words do not describe, and counts as at that limit.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.runs.why import WhyOptions, WhyReport, answer, why
+from clusterlab.runs.why_run import tables_of_run
 from clusterlab.runs.why_text import tables_of_file
 from clusterlab.topology.opening import open_fabric
 from tests.runs.why_runs import SIZES, why_run
@@ -131,7 +132,7 @@ def test_what_cannot_be_read_is_one_error(tmp_path: Path, content: str, message:
     path.write_text(content)
     with pytest.raises(UsageError, match=message):
         run(path)
-    with pytest.raises(UsageError, match="cannot be read|no such"):
+    with pytest.raises(UsageError, match=r"cannot be read|no such"):
         run(tmp_path / "not-there")
 
 
@@ -181,6 +182,44 @@ def test_two_healthy_h200_pass(tmp_path: Path) -> None:
     report = run(why_run(tmp_path, healthy_times()))
     assert report.answers[0].verdict == Verdict.PASS
     assert report.exit_code == ExitCode.OK
+
+
+RUNS = Path(__file__).parents[1] / "data" / "two_h200"
+REAL = {
+    "p2p-off": "P2P_DISABLED",
+    "proto-ll": "PROTO_FORCED",
+    "channels-2": "TOO_FEW_CHANNELS",
+    "neighbour": "SLOW_RANK",
+}
+"""Sweeps of two H200 that were measured: NCCL_P2P_DISABLE=1, NCCL_PROTO=LL, NCCL_MAX_NCHANNELS=2, and a
+process that computes on one rank's GPU.
+"""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_faults_that_were_measured_on_two_h200(name: str) -> None:
+    report = run(RUNS / name)
+    assert len(report.answers) == 3
+    for one in report.answers:
+        named = [h.code for h in one.hypotheses]
+        assert one.verdict == Verdict.SLOW, one.reason
+        assert REAL[name] in named[:2], (one.table_id, named[:4])
+    firsts = [one.hypotheses[0].code for one in report.answers]
+    assert firsts.count(REAL[name]) >= 2
+
+
+@pytest.mark.parametrize("name", ["p2p-off", "proto-ll", "channels-2"])
+def test_their_times_alone_name_them(name: str) -> None:
+    """Without what the environment and NCCL's log say."""
+    tables, _ = tables_of_run(RUNS / name, None, Asked())
+    for table in tables:
+        found = answer(replace(table, said=()))
+        assert REAL[name] in [h.code for h in found.hypotheses[:3]], table.name
+
+
+def test_the_same_box_without_a_fault_is_not_accused() -> None:
+    report = run(RUNS / "healthy")
+    assert [one.verdict for one in report.answers] == [Verdict.PASS] * 3
 
 
 SLOW_TIMES = {s: 12.0 + s / 27.7e3 for s in SIZES}

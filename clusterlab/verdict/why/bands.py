@@ -6,6 +6,8 @@ accuse nobody.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from clusterlab.verdict.why.likelihood import Array
@@ -20,9 +22,9 @@ BANDS = ("floor", "middle", "plateau", "hump")
 def bands_of(sizes: Array, ratio: Array) -> dict[str, float]:
     """Log of measured over expected by band; a band without rows is not there.
 
-    ``plateau`` are the two largest sizes (three where each has one row), from 1 MiB on. ``middle`` counts from the floor on, where that is
-    slow: one and the same delay is not two. ``hump`` is by how much two neighbouring sizes are
-    slower than both the floor and the plateau.
+    ``plateau`` are the two largest sizes (three where each has one row), from 1 MiB on. ``middle`` counts
+    from the floor on, where that is slow: one and the same delay is not two. ``hump`` is by how much two
+    neighbouring sizes are slower than both the floor and the plateau.
     """
     distinct = np.unique(sizes)
     few = len(sizes) < 2 * len(distinct)  # of three single rows the median is none that is far off
@@ -44,4 +46,4 @@ def bands_of(sizes: Array, ratio: Array) -> dict[str, float]:
 def _hump(sizes: Array, ratio: Array, distinct: Array) -> float:
     """The slowest two neighbouring sizes, by the fastest row of each; neither the first nor the last."""
     least = [float(np.min(ratio[sizes == size])) for size in distinct]
-    return max(min(a, b) for a, b in zip(least[1:-2], least[2:-1], strict=True))
+    return max(min(a, b) for a, b in pairwise(least[1:-1]))

@@ -24,6 +24,11 @@ _LEAST_FALL_BYTES = 16 << 10
 SAID_AND_SLOWER = math.log(1.05)
 """Where the run itself says what is in the way, so little is enough."""
 
+_FAST = 1.6
+"""So much further (in logarithms) a curve is too fast: two GPUs of a class gather a quarter faster than its
+constants say, and nobody minds.
+"""
+
 _GUESSED = 3.0
 """Wider limits (in logarithms) where the GPU is not known."""
 
@@ -64,11 +69,15 @@ def detect(scene: Scene, known: Ordinary | None = None) -> Detected:
         slow = _said(scene, bands)
     if slow:
         return Detected(Verdict.SLOW, "; ".join(slow), slowdown, shapes)
-    fast = [band for band in ("floor", "plateau") if bands.get(band, 0.0) < -limits.get(band, 0.0)]
+    fast = [
+        band
+        for band in ("floor", "plateau")
+        if bands.get(band, 0.0) < -_FAST * limits.get(band, 0.0)
+    ]
     if fast:
         reason = "; ".join(
             f"{_NAMES[band]} takes {math.exp(bands[band]):.3g} times what is expected (ordinary: from "
-            f"{math.exp(-limits[band]):.3g})"
+            f"{math.exp(-_FAST * limits[band]):.3g})"
             for band in fast
         )
         return Detected(Verdict.FAST_UNEXPECTED, reason, slowdown, shapes)

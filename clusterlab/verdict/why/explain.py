@@ -49,8 +49,8 @@ def explain_table(
 
     ``fabric`` takes the place of what the points' words describe. ``said``: what the run says of itself that
     would slow it, besides what the points' words do. ``request``: what is asked for any of the points, where
-    their ranks have places of their own. ``expected_us``: a prediction of each point (by a calibration, say) that
-    takes the place of the classes' one. ``known``: what is ordinary, in place of what ships.
+    their ranks have places of their own. ``expected_us``: a prediction of each point (by a calibration, say)
+    that takes the place of the classes' one. ``known``: what is ordinary, in place of what ships.
     """
     if not points:
         return TableAnswer("", Verdict.NO_VERDICT, "the table has no rows that hold a measurement")
@@ -92,8 +92,8 @@ _ASKED_SHAPES = ("cold_start", "dip", "fall", "cliff")
 
 
 def _worth_asking(scene: Scene, shapes: Sequence[Shape]) -> bool:
-    """Whether some sizes are slower than expected, though no more than healthy systems may be, or the curve has
-    a shape of its own: whoever knows better may want the causes all the same.
+    """Whether some sizes are slower than expected, though no more than healthy systems may be, or the curve
+    has a shape of its own: whoever knows better may want the causes all the same.
     """
     if any(shape.kind in _ASKED_SHAPES for shape in shapes):
         return True

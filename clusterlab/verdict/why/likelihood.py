@@ -1,4 +1,4 @@
-"""How well a curve explains measured times: a likelihood in log time, with what sites and models differ by. Pure.
+"""How well a curve explains measured times: a likelihood in log time, with what systems differ by. Pure.
 
 Measured over predicted, in logarithms, is taken as normal around 0. Points of a table are off together:
 
@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_Numbers = NDArray[np.floating[Any]]
 
 REACH = math.log(8.0)
 """Sizes a factor of eight apart are off much alike."""
@@ -69,8 +71,8 @@ class Points:
 def explained(
     points: Points, log_curve: Array, spread: Spread, inside: Array | None = None
 ) -> Explained:
-    """The likelihood of ``points`` if what runs takes ``log_curve``; where ``inside`` is more than 0 each point
-    is known to that multiple of ``INSIDE`` only.
+    """The likelihood of ``points`` if what runs takes ``log_curve``; where ``inside`` is more than 0 each
+    point is known to that multiple of ``INSIDE`` only.
     """
     residual = points.log_time - log_curve
     between = covariance(points.log_size, log_curve, spread)
@@ -127,7 +129,7 @@ def _unsure(nbytes: Array) -> Array:
     return 1.0 - 0.8 * nbytes**2
 
 
-def _farthest(inverse: Array, solved: Array, noise: Array) -> tuple[float, int]:
+def _farthest(inverse: _Numbers, solved: _Numbers, noise: Array) -> tuple[float, int]:
     """The point that the others foretell worst, in standard deviations."""
     alone = np.abs(solved) / np.sqrt(np.diag(inverse))
     alone = np.where(noise >= OUTLIER_SPREAD**2, 0.0, alone)

@@ -35,10 +35,11 @@ def _cold_start(scene: Scene) -> Iterator[Candidate]:
             first = np.zeros(len(sizes))
             for i, size in enumerate(distinct[:rows]):
                 first[(sizes == size) & (with_second | ~second)] = fading**i
+            cold = np.where(first > 0, 0.3, 0.0)
             for times in (0.7, 2.0, 6.0, 20.0, 60.0):
                 curve = scene.expected + np.log1p(times * first)
                 what = f"first {rows} size{'s' * (rows > 1)} up to {1 + times:g} times slower"
-                yield Candidate("COLD_START_OR_WARMUP", what, curve, inside=0.3 * (first > 0))
+                yield Candidate("COLD_START_OR_WARMUP", what, curve, inside=cold)
 
 
 def _overhead(scene: Scene) -> Iterator[Candidate]:
@@ -59,7 +60,8 @@ def _affinity(scene: Scene) -> Iterator[Candidate]:
             curve = scene.expected + math.log(slower) * (1 - nbytes)
             curve = curve - math.log(left) * nbytes
             what = f"steps {slower:g} times slower, noisy, {left:.0%} of the plateau"
-            yield Candidate("CPU_AFFINITY", what, curve, point=0.15, model=0.1)
+            # The noise is of what the host does: at the plateau there is no more than ever.
+            yield Candidate("CPU_AFFINITY", what, curve, model=0.1, inside=0.6 * (1 - nbytes))
 
 
 def _late_rank(scene: Scene) -> Iterator[Candidate]:
@@ -80,8 +82,8 @@ def _late_rank(scene: Scene) -> Iterator[Candidate]:
 
 
 def _shared_gpu(scene: Scene) -> Iterator[Candidate]:
-    """A rank whose GPU computes for others too, in slices of time: what outlasts one shares it. Of a curve alone
-    that could be many things; only where the run says that something held it back.
+    """A rank whose GPU computes for others too, in slices of time: what outlasts one shares it. Of a curve
+    alone that could be many things; only where the run says that something held it back.
     """
     if not any(said.code == "SLOW_RANK" for said in scene.said):
         return

@@ -38,7 +38,7 @@ def _nics(scene: Scene) -> Iterator[Candidate]:
             weight=2.0 if share == 0.5 else 1.0,
         )  # fmt: skip
     count = network.nics if network is not None else 1
-    for left in sorted({max(1, round(count * k / _MOST_NICS)) for k in range(1, _MOST_NICS)}):
+    for left in sorted({max(1, round(count * k / _MOST_NICS)) for k in (0.5, *range(1, _MOST_NICS))}):
         if left < count:
             yield _at(
                 "FEWER_NICS_THAN_EXPECTED", scene, left / count, f"{left} of {count} NICs in use"
@@ -80,10 +80,10 @@ def _transport(scene: Scene) -> Iterator[Candidate]:
 
 def _behind_the_ports(scene: Scene) -> Iterator[Candidate]:
     sizes = np.array(scene.sizes, float)
-    for share in (0.67, 0.5, 0.35, 0.2, 0.08, 0.02):
+    for share in (0.67, 0.5, 0.4, 0.3, 0.2, 0.08, 0.02):
         slow = scene.log_curve(with_nic_share(scene.world, share))
-        for start in (4, 16, 64):
-            over = 1 / (1 + (start * _MIB / sizes) ** 1.5)
+        for start in (4, 8, 16, 32, 64):
+            over = 1 / (1 + (start * _MIB / sizes) ** 1.3)
             ratio = -math.log(share)
             what = f"{share:.0%} of the rate from {start} MiB on"
             yield Candidate(

@@ -1,9 +1,9 @@
 """How far healthy systems are from their predictions, by class: what is ordinary. Pure.
 
 ``spread.yaml`` holds, for each band and class of GPU and network, how many healthy systems were measured and
-the sum of their squared log ratios; tests/benchmarks/fit_why.py writes it. A further system of the class lies
-within Student's t of that, with a prior of ``PRIOR_SYSTEMS`` systems as far off as systems of all classes are:
-a class that was never measured has a wide interval, one with many that agree a narrow one.
+the sum of their squared log ratios; tests/benchmarks/fit_why.py writes it. A further system of the class
+lies within Student's t of that, with a prior of ``PRIOR_SYSTEMS`` systems as far off as systems of all
+classes are: a class that was never measured has a wide interval, one with many that agree a narrow one.
 """
 
 from __future__ import annotations

@@ -9,28 +9,28 @@ from __future__ import annotations
 from clusterlab.verdict.why.scene import Scene
 
 COMMON: dict[str, float] = {
-    "P2P_DISABLED": 1.5,
-    "NVLS_OFF": 1.0,
+    "P2P_DISABLED": 1.2,
+    "NVLS_OFF": 1.3,
     "SLOW_LINK": 0.7,
     "NIC_HALF_WIDTH": 1.0,
     "GDR_OFF": 1.1,
     "ACS_IOMMU_DETOUR": 0.8,
-    "TCP_FALLBACK": 1.3,
+    "TCP_FALLBACK": 1.0,
     "WRONG_NIC_OR_RAIL": 0.4,
-    "FEWER_NICS_THAN_EXPECTED": 1.0,
-    "CONGESTION_OVERSUBSCRIPTION": 0.7,
+    "FEWER_NICS_THAN_EXPECTED": 1.2,
+    "CONGESTION_OVERSUBSCRIPTION": 0.9,
     "ECMP_COLLISIONS": 0.5,
     "MISPLACED_RANKS": 0.2,
-    "ALGO_FORCED": 0.9,
-    "PROTO_FORCED": 1.2,
+    "ALGO_FORCED": 0.6,
+    "PROTO_FORCED": 0.7,
     "TOO_FEW_CHANNELS": 1.0,
     "TOO_FEW_QPS": 0.3,
-    "LIBRARY_BUG": 0.8,
-    "COLD_START_OR_WARMUP": 0.8,
+    "LIBRARY_BUG": 1.2,
+    "COLD_START_OR_WARMUP": 1.2,
     "HOST_OVERHEAD_SMALL": 1.0,
-    "CPU_AFFINITY": 0.7,
+    "CPU_AFFINITY": 1.0,
     "SLOW_RANK": 1.0,
-    "UNKNOWN": 0.4,
+    "UNKNOWN": 0.2,
 }
 
 SAID = 300.0
@@ -52,16 +52,18 @@ def _fits(code: str, scene: Scene) -> float:
     """What the kind of system makes of a cause."""
     network = scene.world.comm.network
     transport = network.transport if network is not None and scene.nodes > 1 else ""
-    if code == "ECMP_COLLISIONS":
-        return {"roce": 1.5, "gib": 1.5, "ib": 0.5, "efa": 0.2}.get(transport, 0.7)
-    if code == "TOO_FEW_QPS":
-        return 1.5 if scene.nodes >= 4 else 0.3
-    if code == "CONGESTION_OVERSUBSCRIPTION":
-        return 0.3 if scene.nodes == 2 else 1.0
-    if code == "ACS_IOMMU_DETOUR":
-        return 1.0 if transport in ("ib", "roce", "") else 0.3
-    if code == "P2P_DISABLED" and scene.world.comm.intra == "pcie":
+    factors = {
+        "ECMP_COLLISIONS": {"roce": 1.5, "gib": 1.5, "ib": 0.5, "efa": 0.2}.get(transport, 0.7),
+        "TOO_FEW_QPS": 1.5 if scene.nodes >= 4 else 0.3,
+        "CONGESTION_OVERSUBSCRIPTION": 0.3 if scene.nodes == 2 else 1.0,
+        "ACS_IOMMU_DETOUR": 1.0 if transport in ("ib", "roce", "") else 0.3,
+        "P2P_DISABLED": _peers(scene),
+    }
+    return factors.get(code, 1.0)
+
+
+def _peers(scene: Scene) -> float:
+    """Containers and drivers take peer access from cards most; between nodes it seldom shows."""
+    if scene.world.comm.intra == "pcie":
         return 2.0
-    if code == "P2P_DISABLED" and scene.nodes > 1:
-        return 0.1
-    return 1.0
+    return 0.1 if scene.nodes > 1 else 1.0

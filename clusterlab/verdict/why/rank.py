@@ -21,7 +21,7 @@ SPREADS = (
 )
 """Of sites and machines that the model knows well, and of others: half of the systems each."""
 
-TRUSTED_POINTS = 22.0
+TRUSTED_POINTS = 14.0
 """A table counts as no more points than this: what models of faults get wrong is alike over many sizes, more
 than the covariance says, and repeats of a size do not make a cause more likely.
 """
@@ -62,11 +62,13 @@ def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
 
 
 def _both_ways(scene: Scene, candidate: Candidate) -> Sequence[Candidate]:
-    """A resource with less to give may slow what else goes on as the model has it, or hide behind it."""
+    """A resource with less to give may slow all that grows with the bytes, as the model has it, or add no
+    more than the bytes' own time.
+    """
     if candidate.code not in _OF_A_RESOURCE:
         return (candidate,)
-    sharp = replace(candidate, log_curve=scene.sharp(candidate.log_curve))
-    return candidate, sharp
+    added = replace(candidate, log_curve=scene.added(candidate.log_curve))
+    return candidate, added
 
 
 _OF_A_RESOURCE = frozenset(

@@ -1,12 +1,14 @@
-"""A ranked cause in words: what it would look like here, with figures, and the command that settles it. Pure."""
+"""A ranked cause in words: what it would look like here, with figures, and what settles it. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from clusterlab.core.sizes import human_size
 from clusterlab.verdict.why.checks import check
 from clusterlab.verdict.why.rank import Ranked
 from clusterlab.verdict.why.scene import Scene
+from clusterlab.verdict.why.taxonomy import UNKNOWN
 from clusterlab.verdict.why.types import Hypothesis
 
 
@@ -17,11 +19,17 @@ def hypothesis(scene: Scene, found: Ranked) -> Hypothesis:
     said = [one.words for one in scene.said if one.code == found.code]
     would_be = float(np.exp(found.best.log_curve[at]))
     GBps = point.busbw_GBps * point.time_us / would_be
-    evidence = (
-        f"{found.best.variant}: {would_be:.4g} µs ({GBps:.3g} GB/s) at {point.size_bytes} B, measured "
-        f"{point.time_us:.4g} µs ({point.busbw_GBps:.3g} GB/s), expected {np.exp(scene.expected[at]):.4g} µs; "
-        f"the whole curve is met within a factor of {found.fit.fit:.2f}"
-    )
+    measured = f"{_us(point.time_us)} ({point.busbw_GBps:.3g} GB/s)"
+    expected = _us(float(np.exp(scene.expected[at])))
+    fits = f"the whole curve is met within a factor of {found.fit.fit:.2f}"
+    where = f"at {human_size(point.size_bytes)}"
+    if found.code == UNKNOWN:
+        evidence = f"any smooth slowdown: measured {measured} {where}, expected {expected}; {fits}"
+    else:
+        evidence = (
+            f"{found.best.variant}: {_us(would_be)} ({GBps:.3g} GB/s) {where}, measured {measured}, "
+            f"expected {expected}; {fits}"
+        )
     if said:
         evidence = f"the run itself says {', '.join(said)}; {evidence}"
     return Hypothesis(
@@ -32,3 +40,7 @@ def hypothesis(scene: Scene, found: Ranked) -> Hypothesis:
         found.best.variant,
         found.fit.fit,
     )
+
+
+def _us(time_us: float) -> str:
+    return f"{time_us:.4g} µs" if time_us < 1e4 else f"{time_us / 1e3:.4g} ms"

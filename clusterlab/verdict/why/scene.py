@@ -14,8 +14,6 @@ from clusterlab.verdict.why.described import Said
 from clusterlab.verdict.why.likelihood import Array, Points, shares
 from clusterlab.verdict.why.world import World
 
-_SHARP = 8.0
-_SLOWER_FLOOR = 0.1
 
 
 @dataclass(frozen=True)
@@ -85,16 +83,20 @@ class Scene:
         """Share of bytes in each point's time by ``log_curve``."""
         return shares(self.data.log_size, log_curve)[1]
 
-    def sharp(self, log_curve: Array) -> Array:
-        """The same resource at the same rate, felt only where it is the longest: no time is added to what is
-        longer already, and the slower floor counts where there is one.
+    def added(self, log_curve: Array) -> Array:
+        """The same floor and the same rate of bytes, and nothing else slower than expected: pipes that fill
+        and chunks too small for the links take what they took.
+
+        So it is where published systems differ in a link's rate alone: by less than the plateaus' ratio
+        below some 8 MiB, by all of it from 32 MiB on.
         """
-        rate = float(np.max(self.data.log_size - log_curve))  # the best bytes per µs
-        parts = [self.expected, self.data.log_size - rate]
-        floor = float(np.min(log_curve))
-        if floor > float(np.min(self.expected)) + _SLOWER_FLOOR:
-            parts.append(np.full(len(parts[0]), floor))
-        return np.asarray(np.logaddexp.reduce([_SHARP * p for p in parts]) / _SHARP, np.float64)
+        log_size = self.data.log_size
+        best = float(np.max(log_size - self.expected))  # log of the best bytes per µs
+        slower = np.exp(best - float(np.max(log_size - log_curve)))
+        wire = np.exp(log_size - best) * max(0.0, slower - 1)
+        floor = np.exp(float(np.min(log_curve))) - np.exp(float(np.min(self.expected)))
+        times = np.exp(self.expected) + wire + max(0.0, floor)
+        return np.asarray(np.log(times), dtype=np.float64)
 
     def log_curve(self, world: World) -> Array:
         """Log time of ``world`` at the points' sizes."""

@@ -11,7 +11,7 @@ from clusterlab.core.findings import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One cause. ``code`` is of taxonomy.yaml, ``score`` its probability among all that were weighed (0 to 1).
+    """One cause. ``code`` is of taxonomy.yaml, ``score`` its probability among all that were weighed.
 
     ``evidence`` is a sentence with figures, ``check`` the command that settles it. ``variant`` is what was
     changed to explain the curve best (``NCCL_PROTO=LL``), ``fit`` the typical factor by which the curve is

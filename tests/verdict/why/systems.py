@@ -1,4 +1,4 @@
-"""Curves of described systems for the tests of ``why``: what the model says, and what a change makes of it."""
+"""Curves of described systems for the tests of ``why``: as the model has them, and changed."""
 
 from __future__ import annotations
 
