@@ -82,6 +82,12 @@ JOBS: tuple[JobTemplate, ...] = (
         "pairs: latency and bandwidth between every two ranks, which names the slow link.",
         "-b 64K -e 1M -f 4",
     ),
+    JobTemplate(
+        "hunt",
+        ("hunt",),
+        "hunt: measures what tells most, round after round, until what is slow has a name.",
+        "--budget 5m",
+    ),
     _training("dp", "data parallel, every rank the whole model and its own samples"),
     _training("tp", "tensor parallel, every rank a part of each matrix"),
     _training(
@@ -143,6 +149,8 @@ def _usage(job: JobTemplate, path: str) -> str:
 #   RANKS_PER_NODE (default: the GPUs)"""
     if job.trains:
         return _training_usage(job, path)
+    if job.command == ("hunt",):
+        return _hunt_usage(job, path)
     return f"""\
 # {job.summary}
 # Every size is predicted before it is measured; both are kept in one run directory.
@@ -168,6 +176,19 @@ def _training_usage(job: JobTemplate, path: str) -> str:
 #
 # Arguments after the file name are those of clusterlab {" ".join(job.command)} --help. Environment:
 #   {ranks}  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)"""
+
+
+def _hunt_usage(job: JobTemplate, path: str) -> str:
+    return f"""\
+# {job.summary}
+# What was measured, why, and what is at fault is kept in one run directory.
+#
+#   sbatch {path}                            a cluster: one rank per GPU
+#   sbatch -N4 --gpus-per-node=4 {path} --fabric mine.yaml --routing pinned
+#   bash {path} {job.example}          this machine: its GPUs
+#
+# Arguments after the file name are those of clusterlab {" ".join(job.command)} --help. Environment:
+#   RANKS (under bash, default 4)  RANKS_PER_NODE (default: the GPUs)  CLUSTERLAB_RUNS (default runs/)"""
 
 
 def _directives(job: JobTemplate, site: Site) -> list[str]:
