@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.distributed import distributed_c10d
 
 from clusterlab.trainers.axis import Axis, noted
 from clusterlab.trainers.completion import note_end
+from clusterlab.trainers.ledger import Ledger, OpenEntry
 
 FUNCTIONAL = {
     "all_reduce": "all_reduce",
@@ -83,20 +85,30 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class _Work:
-    """``works`` of one call or of several together; who waits for them has waited for ``entries``."""
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """``tensor`` is kept until the wait, as in Axis; ``peer``: the other side."""
 
-    def __init__(self, axis: Axis, work: Any, entries: list[Any]) -> None:
-        self._axis, self._work, self._entries = axis, work, entries
-        for entry in entries:
-            note_end(axis.ledger, entry, work, f"{entry.op} by torch")
+    entry: OpenEntry
+    tensor: torch.Tensor
+    peer: object
+
+
+class _Work:
+    """``work`` of one message or of several together; who waits for it has waited for all of them."""
+
+    def __init__(self, ledger: Ledger, work: Any, messages: list[_Message]) -> None:
+        self._ledger, self._work, self._messages = ledger, work, messages
+        for one in messages:
+            note_end(ledger, one.entry, work, f"{one.entry.op} {one.peer} by torch")
 
     def wait(self, *args: Any) -> Any:
-        for entry in self._entries:
-            self._axis.ledger.waiting(entry)
+        for one in self._messages:
+            self._ledger.waiting(one.entry)
         waited = self._work.wait(*args)
-        for entry in self._entries:
-            self._axis.ledger.seen(entry, at_once=False)
+        for one in self._messages:
+            self._ledger.seen(one.entry, at_once=False)
+        self._messages = []
         return waited
 
     def __getattr__(self, name: str) -> Any:
@@ -109,7 +121,7 @@ def noting_messages(axis: Axis, labels: Mapping[int, tuple[str, int]]) -> Iterat
     message, by the id of its tensor; others are of phase ``start``: in the first step torch's schedules ask
     each other whether their stages go together.
     """
-    together: list[list[Any]] = []
+    together: list[list[_Message]] = []
 
     def noting(op: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(tensor: torch.Tensor, *args: Any, **more: Any) -> Any:
@@ -119,10 +131,11 @@ def noting_messages(axis: Axis, labels: Mapping[int, tuple[str, int]]) -> Iterat
                 entry = noted(axis, op, tensor)
             work = original(tensor, *args, **more)
             axis.ledger.issued(entry)
+            message = _Message(entry, tensor, more.get("group_dst", more.get("group_src")))
             if together:
-                together[-1].append(entry)
+                together[-1].append(message)
                 return work
-            return _Work(axis, work, [entry])
+            return _Work(axis.ledger, work, [message])
 
         return call
 
@@ -131,11 +144,11 @@ def noting_messages(axis: Axis, labels: Mapping[int, tuple[str, int]]) -> Iterat
         try:
             works = batched(ops)
         finally:
-            entries = together.pop()
-        if len(works) == len(entries):
-            return [_Work(axis, w, [e]) for w, e in zip(works, entries, strict=True)]
+            messages = together.pop()
+        if len(works) == len(messages):
+            return [_Work(axis.ledger, w, [m]) for w, m in zip(works, messages, strict=True)]
         # NCCL makes one of them.
-        return [_Work(axis, work, entries) for work in works[:1]] + works[1:]
+        return [_Work(axis.ledger, work, messages) for work in works[:1]] + works[1:]
 
     batched = dist.batch_isend_irecv
     send, receive = noting("send", dist.isend), noting("recv", dist.irecv)
