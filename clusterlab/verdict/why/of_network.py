@@ -38,7 +38,9 @@ def _nics(scene: Scene) -> Iterator[Candidate]:
             weight=2.0 if share == 0.5 else 1.0,
         )  # fmt: skip
     count = network.nics if network is not None else 1
-    for left in sorted({max(1, round(count * k / _MOST_NICS)) for k in (0.5, *range(1, _MOST_NICS))}):
+    for left in sorted(
+        {max(1, round(count * k / _MOST_NICS)) for k in (0.5, *range(1, _MOST_NICS))}
+    ):
         if left < count:
             yield _at(
                 "FEWER_NICS_THAN_EXPECTED", scene, left / count, f"{left} of {count} NICs in use"
@@ -62,13 +64,13 @@ def _nics(scene: Scene) -> Iterator[Candidate]:
 def _transport(scene: Scene) -> Iterator[Candidate]:
     staged = without_gdr(scene.world)
     if staged is not None:
-        for share in (0.5, 0.42, 0.34, 0.27):
+        for share in (0.47, 0.39, 0.32, 0.26):
             yield _at(
                 "GDR_OFF", scene, share, f"NICs by host memory, {share:.0%} of their rate left",
                 step_us=4.0, rate=0.06, latency=0.15,
             )  # fmt: skip
         curve = scene.log_curve(staged)
-        yield Candidate("GDR_OFF", "NICs by host memory", curve, rate=0.2, latency=0.2)
+        yield Candidate("GDR_OFF", "NICs by host memory", curve, 0.4, rate=0.2, latency=0.2)
     sockets = over_sockets(scene.world)
     if sockets is not None:
         own = scene.per_node * SOCKETS_GBps
@@ -92,7 +94,7 @@ def _behind_the_ports(scene: Scene) -> Iterator[Candidate]:
             )  # fmt: skip
         yield Candidate(
             "CONGESTION_OVERSUBSCRIPTION", f"{share:.0%} of the NICs' rate", slow,
-            weight=0.5, rate=0.15, point=0.1,
+            weight=0.2, rate=0.15, point=0.1,
         )  # fmt: skip
     for before, after in ((0.3, 0.05), (0.12, 0.02), (0.12, 0.04)):
         slow = scene.log_curve(with_nic_share(scene.world, before))

@@ -26,6 +26,9 @@ TRUSTED_POINTS = 14.0
 than the covariance says, and repeats of a size do not make a cause more likely.
 """
 
+_FAR_BEHIND = 150.0
+"""A curve so much less likely for a badly known system than another is not tried for a well known one."""
+
 _ANYTHING = Spread(latency=1.2, rate=0.9, model=1.2, point=0.08)
 """Of a cause that nobody knows: any smooth curve."""
 
@@ -43,9 +46,12 @@ class Ranked:
 def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
     """Every code that any candidate stands for, most probable first; UNKNOWN among them."""
     found: defaultdict[str, list[tuple[Candidate, Explained]]] = defaultdict(list)
-    for candidate in candidates:
-        for one in _both_ways(scene, candidate):
-            found[one.code].append((one, _explained(scene, one)))
+    every = [one for candidate in candidates for one in _ways(scene, candidate)]
+    badly = [_under(scene, one, SPREADS[1]) for one in every]
+    least = max(fit.log_likelihood for fit in badly) - _FAR_BEHIND
+    for one, fit in zip(every, badly, strict=True):
+        far = fit.log_likelihood < least
+        found[one.code].append((one, fit if far else _explained(scene, one, fit)))
     unknown = Candidate(UNKNOWN, "any smooth slowdown", scene.expected)
     found[UNKNOWN] = [(unknown, explained(scene.data, scene.expected, _ANYTHING))]
     trust = min(1.0, TRUSTED_POINTS / len(scene.data))
@@ -61,15 +67,22 @@ def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: -one.probability)
 
 
-def _both_ways(scene: Scene, candidate: Candidate) -> Sequence[Candidate]:
-    """A resource with less to give may slow all that grows with the bytes, as the model has it, or add no
-    more than the bytes' own time.
+def _ways(scene: Scene, candidate: Candidate) -> Sequence[Candidate]:
+    """A resource with less to give may slow all that grows with the bytes, as the model has it, add no more
+    than the bytes' own time, or (seldom) hide behind what else takes time.
     """
     if candidate.code not in _OF_A_RESOURCE:
         return (candidate,)
     added = replace(candidate, log_curve=scene.added(candidate.log_curve))
-    return candidate, added
+    hidden = replace(
+        candidate,
+        log_curve=scene.sharp(candidate.log_curve),
+        weight=_HIDDEN * candidate.weight,
+    )
+    return candidate, added, hidden
 
+
+_HIDDEN = 0.3
 
 _OF_A_RESOURCE = frozenset(
     {
@@ -80,9 +93,9 @@ _OF_A_RESOURCE = frozenset(
 )  # fmt: skip
 
 
-def _explained(scene: Scene, candidate: Candidate) -> Explained:
-    """Over both kinds of systems; the fit is of the likelier one."""
-    both = [_under(scene, candidate, spread) for spread in SPREADS]
+def _explained(scene: Scene, candidate: Candidate, badly: Explained) -> Explained:
+    """Over both kinds of systems, ``badly`` known ones looked at already; the fit is of the likelier one."""
+    both = [_under(scene, candidate, SPREADS[0]), badly]
     likelier = max(both, key=lambda one: one.log_likelihood)
     mean = _log_sum([one.log_likelihood for one in both]) - math.log(len(both))
     return replace(likelier, log_likelihood=mean)

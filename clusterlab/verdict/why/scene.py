@@ -14,6 +14,8 @@ from clusterlab.verdict.why.described import Said
 from clusterlab.verdict.why.likelihood import Array, Points, shares
 from clusterlab.verdict.why.world import World
 
+_SHARP = 8.0
+_SLOWER_FLOOR = 0.1
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,17 @@ class Scene:
         floor = np.exp(float(np.min(log_curve))) - np.exp(float(np.min(self.expected)))
         times = np.exp(self.expected) + wire + max(0.0, floor)
         return np.asarray(np.log(times), dtype=np.float64)
+
+    def sharp(self, log_curve: Array) -> Array:
+        """The same resource at the same rate, felt only where it is the longest: no time is added to what is
+        longer already, and the slower floor counts where there is one.
+        """
+        rate = float(np.max(self.data.log_size - log_curve))  # the best bytes per µs
+        parts = [self.expected, self.data.log_size - rate]
+        floor = float(np.min(log_curve))
+        if floor > float(np.min(self.expected)) + _SLOWER_FLOOR:
+            parts.append(np.full(len(parts[0]), floor))
+        return np.asarray(np.logaddexp.reduce([_SHARP * p for p in parts]) / _SHARP, np.float64)
 
     def log_curve(self, world: World) -> Array:
         """Log time of ``world`` at the points' sizes."""
