@@ -52,7 +52,8 @@ def said_by_rows(rows: Sequence[Row], request: PredictRequest) -> tuple[Said, ..
         found.append(Said("TCP_FALLBACK", "NCCL's log: transport NET/Socket"))
     if comm.nodes > 1 and network is not None and network.gdr and any(r.gdr is False for r in rows):
         found.append(Said("GDR_OFF", "NCCL's log: no GPUDirect RDMA"))
-    if request.collective in COLLECTIVES:
+    # Through host memory NCCL makes do with few channels, and may choose otherwise: no causes of their own.
+    if request.collective in COLLECTIVES and not found:
         found += _choices(rows, world)
     return (*found, *_held_back(rows))
 
