@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,19 @@ class Explained:
     outliers: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Points:
     """A table's times for the likelihood: logarithms of size (B) and time (µs)."""
 
     log_size: Array
     log_time: Array
+
+    @cached_property
+    def alike(self) -> Array:
+        """How much two points are off alike by what changes slowly with the size, kinks included."""
+        gap = self.log_size[:, None] - self.log_size[None, :]
+        near = np.exp(-0.5 * (gap / KINK_REACH) ** 2)
+        return np.asarray(np.exp(-0.5 * (gap / REACH) ** 2) + KINK**2 * near, dtype=np.float64)
 
     def __len__(self) -> int:
         return len(self.log_size)
@@ -75,7 +83,7 @@ def explained(
     point is known to that multiple of ``INSIDE`` only.
     """
     residual = points.log_time - log_curve
-    between = covariance(points.log_size, log_curve, spread)
+    between = covariance(points, log_curve, spread)
     noise = np.full(len(points), spread.point**2)
     if inside is not None:
         noise = noise + (INSIDE * inside) ** 2
@@ -96,21 +104,19 @@ def explained(
     value = -0.5 * float(residual @ solved) - 0.5 * float(np.linalg.slogdet(total)[1])
     value -= 0.5 * len(points) * math.log(2 * math.pi)
     kept = noise < OUTLIER_SPREAD**2
-    site = covariance(points.log_size, log_curve, replace(spread, model=0.0))
+    site = covariance(points, log_curve, replace(spread, model=0.0))
     left = residual - site @ solved
     return Explained(value + price, float(np.exp(np.sqrt(np.mean(left[kept] ** 2)))), outliers)
 
 
-def covariance(log_size: Array, log_curve: Array, spread: Spread) -> Array:
+def covariance(points: Points, log_curve: Array, spread: Spread) -> Array:
     """Of the points of one table, without each one's own noise."""
-    steps, nbytes = shares(log_size, log_curve)
-    gap = log_size[:, None] - log_size[None, :]
-    far, near = np.exp(-0.5 * (gap / REACH) ** 2), np.exp(-0.5 * (gap / KINK_REACH) ** 2)
-    unsure = _unsure(nbytes)
+    steps, nbytes = shares(points.log_size, log_curve)
+    unsure = spread.model * _unsure(nbytes)
     return (
         spread.latency**2 * np.outer(steps, steps)
         + spread.rate**2 * np.outer(nbytes, nbytes)
-        + spread.model**2 * (far + KINK**2 * near) * np.outer(unsure, unsure)
+        + points.alike * np.outer(unsure, unsure)
     )
 
 

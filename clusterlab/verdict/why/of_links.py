@@ -9,10 +9,10 @@ from clusterlab.verdict.why.candidate import Candidate
 from clusterlab.verdict.why.changes import with_link_share
 from clusterlab.verdict.why.scene import Scene
 
-_MEMORY = (0.6, 1.0, 2.0, 4.0)
+_MEMORY = (0.5, 0.8, 1.3, 2.2, 4.0)
 """How many times slower than the model's host memory a host may be: hosts differ, the model knows two."""
 
-_SHARES = (0.85, 0.7, 0.5, 0.35, 0.25, 0.125)
+_SHARES = (0.85, 0.75, 0.65, 0.55, 0.45, 0.35, 0.25, 0.125)
 
 
 def of_links(scene: Scene) -> Iterator[Candidate]:
@@ -23,7 +23,7 @@ def of_links(scene: Scene) -> Iterator[Candidate]:
     yield from _without_nvls(scene)
     for share in _SHARES:
         slower = scene.log_curve(with_link_share(scene.world, share))
-        yield Candidate("SLOW_LINK", f"one link at {share:.0%}", slower, rate=0.08)
+        yield Candidate("SLOW_LINK", f"one link at {share:.0%}", slower, rate=0.05)
 
 
 def _without_peers(scene: Scene) -> Iterator[Candidate]:

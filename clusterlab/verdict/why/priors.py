@@ -6,7 +6,11 @@ misplacement and queue pairs least. A factor of two here matters only where curv
 
 from __future__ import annotations
 
+import numpy as np
+
 from clusterlab.verdict.why.scene import Scene
+from clusterlab.verdict.why.shape_curve import curve_of
+from clusterlab.verdict.why.shapes import cold_start
 
 COMMON: dict[str, float] = {
     "P2P_DISABLED": 1.2,
@@ -39,13 +43,24 @@ SAID = 300.0
 FORCED = 5.0
 """The same of an algorithm or protocol that is forced: people force what they compare."""
 
+BEGINS_COLD = 6.0
+"""The same where the first rows are slower than larger buffers: one healthy table in ten has such rows."""
+
 
 def prior(code: str, scene: Scene) -> float:
     """The weight of ``code`` for this system; 0 where it cannot have it."""
     weight = COMMON[code] * _fits(code, scene)
     if any(one.code == code for one in scene.said):
         weight *= FORCED if code in ("ALGO_FORCED", "PROTO_FORCED") else SAID
+    if code == "COLD_START_OR_WARMUP" and _begins_cold(scene):
+        weight *= BEGINS_COLD
     return weight
+
+
+def _begins_cold(scene: Scene) -> bool:
+    """Whether the first rows are slower than larger buffers, which no prediction is needed to see."""
+    curve = curve_of(scene.sizes, np.exp(scene.data.log_time).tolist())
+    return cold_start(curve) is not None
 
 
 def _fits(code: str, scene: Scene) -> float:
@@ -55,7 +70,7 @@ def _fits(code: str, scene: Scene) -> float:
     factors = {
         "ECMP_COLLISIONS": {"roce": 1.5, "gib": 1.5, "ib": 0.5, "efa": 0.2}.get(transport, 0.7),
         "TOO_FEW_QPS": 1.5 if scene.nodes >= 4 else 0.3,
-        "CONGESTION_OVERSUBSCRIPTION": 0.3 if scene.nodes == 2 else 1.0,
+        "CONGESTION_OVERSUBSCRIPTION": 0.3 if scene.nodes == 2 else 1.6,
         "ACS_IOMMU_DETOUR": 1.0 if transport in ("ib", "roce", "") else 0.3,
         "P2P_DISABLED": _peers(scene),
     }

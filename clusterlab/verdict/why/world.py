@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,6 @@ from clusterlab.cost.types import PredictRequest
 
 Curve = NDArray[np.float64]
 """µs by size, or the logarithm of them."""
-
-_GRID = 2
-"""Sizes per doubling at which a curve is made; between them it is interpolated in logarithms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class World:
     def curve(self, sizes: Sequence[int]) -> Curve:
         """µs at ``sizes``, rising; not below what issuing a call takes."""
         case = self.case
-        grid = _grid(min(sizes), max(sizes))
+        grid = _grid(sizes)
         times = [self._time_us(case, int(size)) for size in grid]
         rising = np.maximum.accumulate(np.array(times))
         floor = LAUNCH_US[self.request.issue]
@@ -121,7 +119,12 @@ def world_of(request: PredictRequest) -> World:
     return World(request, case_of(replace(request, collective=named(request.collective).name)))
 
 
-def _grid(least: int, most: int) -> NDArray[np.float64]:
-    low, high = np.log2(max(1, least)), np.log2(max(least + 1, most))
-    steps = int(np.ceil((high - low) * _GRID)) + 1
-    return np.unique(np.round(2 ** np.linspace(low, high, max(2, steps))))
+def _grid(sizes: Sequence[int]) -> NDArray[np.float64]:
+    """The sizes themselves, and where two are further apart than a factor of two, steps between."""
+    distinct = np.unique(np.array(sizes, float))
+    between = [
+        np.round(2.0 ** np.arange(np.floor(np.log2(a)) + 1, np.log2(b)))
+        for a, b in pairwise(distinct)
+        if b > 2 * a
+    ]
+    return np.unique(np.concatenate([distinct, *between]))

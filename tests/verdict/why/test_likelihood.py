@@ -47,7 +47,7 @@ def test_a_row_far_off_is_set_aside_at_a_price() -> None:
 
 def test_covariances_can_be_of_something() -> None:
     for spread in (SPREAD, Spread(1.2, 0.9, 1.2, 0.08)):
-        values = np.linalg.eigvalsh(covariance(np.log(SIZES), CURVE, spread))
+        values = np.linalg.eigvalsh(covariance(points(CURVE), CURVE, spread))
         assert values.min() > -1e-9
 
 
