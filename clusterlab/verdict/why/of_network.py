@@ -67,10 +67,10 @@ def _transport(scene: Scene) -> Iterator[Candidate]:
         for share in (0.47, 0.39, 0.32, 0.26):
             yield _at(
                 "GDR_OFF", scene, share, f"NICs by host memory, {share:.0%} of their rate left",
-                step_us=4.0, rate=0.06, latency=0.15,
+                step_us=4.0, rate=0.06, latency=0.05,
             )  # fmt: skip
         curve = scene.log_curve(staged)
-        yield Candidate("GDR_OFF", "NICs by host memory", curve, 0.4, rate=0.2, latency=0.2)
+        yield Candidate("GDR_OFF", "NICs by host memory", curve, 0.3, rate=0.2, latency=0.1)
     sockets = over_sockets(scene.world)
     if sockets is not None:
         own = scene.per_node * SOCKETS_GBps
