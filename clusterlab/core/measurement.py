@@ -62,8 +62,8 @@ class Measurement:
     its fastest, ``arrival_skew_us`` of the last rank's call less the first's, by one clock. ``stopped_by``:
     ``count`` (as many as asked for), ``confident`` or ``budget``. ``calls_per_graph`` are captured together;
     ``aggregated`` calls are one group; with ``blocking`` the host waits after each. ``memory``: whose
-    allocator gave the GPU memory, ``nccl`` or ``torch``; None on CPUs. ``wrong`` counts wrong elements over all
-    ranks; None when the check was off.
+    allocator gave the GPU memory, ``nccl`` or ``torch``; None on CPUs. ``wrong`` counts wrong elements over
+    all ranks; None when the check was off.
     """
 
     iterations: int
