@@ -133,7 +133,9 @@ def tell(run: RunDir) -> None:
     """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
     data = load(run)
     if data.steps or run.info.configuration.get("measures") == "training":
-        lines = training_lines(data.steps, data.kinds, data.loads) or ["clusterlab: no step was finished"]
+        lines = training_lines(data.steps, data.kinds, data.loads) or [
+            "clusterlab: no step was finished"
+        ]
         print("\n".join(lines), file=sys.stderr)
         for finding in data.findings:
             print(f"clusterlab: {finding.evidence[0]}", file=sys.stderr)
