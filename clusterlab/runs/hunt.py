@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterlab.bench.control import Control
 from clusterlab.bench.host_probe import clock_rate, cores_free, ports_up
 from clusterlab.bench.messages import Messenger, turns_of
+from clusterlab.bench.opening import current_device
 from clusterlab.bench.watchdog import Watchdog
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import ClusterlabError, ExitCode
@@ -76,13 +78,11 @@ def run_hunt(config: HuntConfig, *, ranks: int | None, name: str | None, as_json
 def _tell_end(path: Path, code: int, message: str | None, *, as_json: bool) -> int:
     from clusterlab.report.html import write_report
 
-    if code == ExitCode.NO_VERDICT:
-        message = None  # rank 0 has not failed: it has no name to give
     if not tell_hunt(path, as_json=as_json):
         end_run(path, code, message)
         return code
     run = end_attempt(open_run(path), code)
-    if message:
+    if message and code != ExitCode.NO_VERDICT:  # rank 0 has not failed: it has no name to give
         print(f"clusterlab: {message}", file=sys.stderr)
     write_findings(run.path, hunt_findings(run.path) or ())
     print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
@@ -98,6 +98,10 @@ def _rank(identity: RankIdentity, store: Store, path: Path, config: HuntConfig) 
         init_process_group(
             identity, store, config.backend, timeout_s=max(JOIN_TIMEOUT_S, 4 * config.deadline_s)
         )
+        if (
+            config.backend == "nccl"
+        ):  # its communicator is made by a call of all ranks, not of a pair
+            Control(current_device(), identity.world_size).barrier()
     part, line = _Part(config, identity.rank), Line(store, identity, config.deadline_s)
     opened = _open_together(line, path, config, whereabouts)
     code = int(_follow(line, part) if opened is None else _lead(line, config, part, *opened))

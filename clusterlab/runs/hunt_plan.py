@@ -119,13 +119,13 @@ def ready(config: HuntConfig, placement: Placement, said: Sequence[Said]) -> Rea
     """The field of these ranks. Raises UsageError for a fabric that is too small, NoVerdictError where there
     is nothing to compare.
     """
-    fabric = _fabric(config, placement)
-    known = fabric is not None
-    if not known and len(placement.hosts) == 1 and config.backend == "gloo":
+    if len(placement.hosts) == 1 and config.backend == "gloo":
         raise NoVerdictError(
             "all ranks are on one host and share its cores: what is slow there changes from call to call",
             fix="start it over several hosts, or with GPUs",
         )
+    fabric = _fabric(config, placement)
+    known = fabric is not None
     fabric = whole_rates(fabric) if fabric is not None else star(placement)
     placed = place_like(fabric, placement)
     routing = routing_of(fabric, config.backend, config.routing)

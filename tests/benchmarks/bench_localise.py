@@ -1,7 +1,7 @@
 """How well hunts find faults on a 4-SU SuperPOD (1,016 GPUs), and what they spend on it.
 
     python tests/benchmarks/bench_localise.py [--part single|curve|healthy|two|spread|all] [--runs 200]
-        [--noise 0.05] [--rounds 30] [--json]
+        [--rates 0.5 0.8] [--noise 0.05] [--rounds 30] [--json]
 
 Every run is an adaptive hunt over simulated messages: the damaged fabric's flows on its cables (d-mod-k
 forwarding tables), each figure with a normal relative error. Kinds of fault: a cable between switches, a
@@ -148,7 +148,7 @@ def told(title: str, runs: Sequence[Ran]) -> dict[str, Any]:
 
 def single(field: Field, pool: Pool, options: Any) -> list[dict[str, Any]]:
     found = []
-    for rate in (0.5, 0.8):
+    for rate in options.rates:
         draw, runs = Random(100 * rate), []
         for i in range(options.runs):
             fault = some_fault(field, KINDS[i % len(KINDS)], rate, draw)
@@ -212,6 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="all")
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--rates", type=float, nargs="+", default=[0.5, 0.8], help="of single")
     parser.add_argument("--noise", type=float, default=0.05)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", action="store_true")

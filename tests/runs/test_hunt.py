@@ -119,6 +119,15 @@ def test_without_a_fabric_a_slow_host_is_as_near_as_it_gets() -> None:
     assert [f.name for f in found.answer.faults] == ["n2/nic0 ↔ network"]
 
 
+def test_of_one_pair_nothing_is_said_to_be_healthy() -> None:
+    on = ready(config(fabric=None), placement(2, 1), [Said(None, {})] * 2)
+    found = hunt(
+        on.field, lambda asked: [Seen(7.0) for _ in asked], Budget(9), rates_known=on.known
+    )
+    assert found.outcome == "open"
+    assert any("too few pairs" in text for text in found.left)
+
+
 def test_one_host_over_gloo_and_a_fabric_without_switches_are_refused() -> None:
     with pytest.raises(NoVerdictError, match="share"):
         ready(config(fabric=None), placement(1, 4), [Said(None, {})] * 4)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterlab.verdict.localise.types import Components, Crossed, Floats, Longs, grouped
+from clusterlab.verdict.localise.types import Components, Crossed, Floats, Longs, grouped, some_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,9 @@ class Incidence:
 
 
 UP, DOWN, NEITHER = 0, 1, 2
+_SHOWS = 0.04
+"""Of a part that carries less of a message than this, even the loss of all does not show."""
+
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -43,7 +46,7 @@ def crossed(components: Components, ways: Incidence) -> Crossed:
     for side in (UP, DOWN, NEITHER):
         mine = np.where(ways.side[row] == side, ways.share[row], 0.0)
         share = np.maximum(share, np.bincount(which, weights=mine, minlength=len(key)))
-    return Crossed(
+    found = Crossed(
         component=key // max(1, ways.probes),
         probe=key % max(1, ways.probes),
         full=full,
@@ -51,6 +54,7 @@ def crossed(components: Components, ways: Incidence) -> Crossed:
         probes=ways.probes,
         chance=ways.chance,
     )
+    return found if ways.chance else some_of(found, found.share >= _SHOWS)
 
 
 def joined(parts: Sequence[Crossed]) -> Crossed:

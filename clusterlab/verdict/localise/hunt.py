@@ -16,6 +16,7 @@ from clusterlab.verdict.localise.evidence import Evidence, Made
 from clusterlab.verdict.localise.infer import Inferred, base_of, shown
 from clusterlab.verdict.localise.informative import Pool, Unknown, gain_of, next_round, pool_of
 from clusterlab.verdict.localise.types import (
+    OF_HOSTS,
     PORT_FULL,
     Answer,
     Bools,
@@ -45,6 +46,9 @@ _UNSURE = 0.05
 _LEAST_PACE = 0.75
 """Messages all at less than this share of what the fabric says are not called well, only alike."""
 
+_COMPARABLE = 3
+"""Messages of one alone say nothing, and of two that differ either may be the slow one."""
+
 _STEADY = 12
 """Rounds in which what is alike may turn out to be slow beside something."""
 
@@ -73,7 +77,8 @@ class Hunted:
 @dataclass(frozen=True, eq=False)
 class _State:
     """What is known after a round. ``slow_all``: messages are alike, and slower than the fabric says.
-    ``unseen`` of ``reachable`` parts were in no measurement that could show their fault.
+    ``unseen`` of ``reachable`` parts were in no measurement that could show their fault. ``few``: of messages
+    there are too few to say what is usual, and no fabric says it.
     """
 
     found: Inferred
@@ -82,6 +87,7 @@ class _State:
     unknown: tuple[Unknown, ...]
     unseen: int
     reachable: int
+    few: bool
 
 
 def hunt(
@@ -150,7 +156,10 @@ class _Judge:
         known = _known(found.answer)
         reachable = self._reachable(known)
         unseen = int((found.more.touched[reachable] == 0).sum())
+        messages = {p.ranks for p in evidence.probes if p.way not in OF_HOSTS}
+        few = not self.rates_known and len(messages) < _COMPARABLE
         outcome = "open" if unseen else self._outcome(found)
+        outcome = "open" if few and outcome == "healthy" else outcome
         slow_all = outcome == "healthy" and self.rates_known and found.answer.pace < _LEAST_PACE
         # All alike, but slow: what would it be if the fabric is right? That tells what to measure beside it.
         asked = evidence.infer(self.sure, least_pace=_LEAST_PACE) if slow_all else found
@@ -167,6 +176,7 @@ class _Judge:
             (*unknown, Unknown(asked.more, known)),
             unseen,
             int(reachable.sum()),
+            few,
         )
 
     def _reachable(self, known: tuple[tuple[int, float], ...]) -> Bools:
@@ -216,6 +226,10 @@ def _left(field: Field, state: _State, bits: float) -> tuple[str, ...]:
     if state.unseen:
         said.append(
             f"{state.unseen} parts of {state.reachable} that ranks can reach were not looked at"
+        )
+    if state.few:
+        said.append(
+            "too few pairs of ranks to compare with each other, and no fabric says their rate"
         )
     if state.slow_all:
         said.append(f"all messages get {answer.pace:.0%} of what the fabric says, and alike")

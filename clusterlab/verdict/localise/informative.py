@@ -61,7 +61,7 @@ def pool_of(field: Field, *, way: Way = "send_recv", seed: int = 0, within: bool
     capacity = np.tile(carried(field.network), 2)[part.resource[order]]
     rate = found.GBps[part.probe[order]]
     with np.errstate(invalid="ignore", divide="ignore"):
-        load = np.nan_to_num(part.share[order] * rate / capacity, nan=0.0, posinf=0.0)
+        load = np.nan_to_num(found.part[order] * rate / capacity, nan=0.0, posinf=0.0)
     start = np.searchsorted(part.probe[order], np.arange(len(probes) + 1)).astype(np.int64)
     return Pool(tuple(probes), own, start, part.resource[order], load, alike(field.components, own))
 

@@ -41,12 +41,14 @@ class Flows:
 @dataclass(frozen=True, eq=False)
 class Ways:
     """``incidence`` of a round; ``GBps`` [probes] each should get (nan: not known), and ``crowd`` [probes]
-    how many times fuller its fullest cable is than its own bytes alone make it.
+    how many times fuller its fullest cable is than its own bytes alone make it. ``part`` is the share of the
+    probe's bytes on each cable of ``incidence``, which stand first in it.
     """
 
     incidence: Incidence
     GBps: Floats
     crowd: Floats
+    part: Floats
 
 
 def ways(field: Field, probes: Sequence[Probe], *, alone: bool = False) -> Ways:
@@ -70,7 +72,9 @@ def ways(field: Field, probes: Sequence[Probe], *, alone: bool = False) -> Ways:
     key, which = np.unique(probe * field.resources + resource, return_inverse=True)
     mine_probe, mine_at = key // field.resources, key % field.resources
     own_load = np.bincount(which, weights=weight, minlength=len(key)).astype(np.float64)
-    flow_of_all = _most(flows.probe, flows.amount, len(probes))[mine_probe]
+    share = part = own_load / _most(flows.probe, flows.amount, len(probes))[mine_probe]
+    if field.routing == "adaptive":
+        share = _of_choice(network, mine_probe, mine_at, own_load, share)
     with np.errstate(divide="ignore", invalid="ignore"):
         fullness = np.where(capacity[mine_at] > 0, load[mine_at] / capacity[mine_at], np.nan)
         alone_full = np.where(capacity[mine_at] > 0, own_load / capacity[mine_at], np.nan)
@@ -83,7 +87,7 @@ def ways(field: Field, probes: Sequence[Probe], *, alone: bool = False) -> Ways:
         probe=mine_probe,
         resource=mine_at,
         full=np.clip(relative, 1e-3, 1.0),
-        share=np.minimum(1.0, own_load / flow_of_all),
+        share=np.minimum(1.0, share),
         side=np.where(mine_at < field.cables, UP, DOWN),
         probes=len(probes),
         chance=field.routing == "hash",
@@ -92,7 +96,7 @@ def ways(field: Field, probes: Sequence[Probe], *, alone: bool = False) -> Ways:
         wanted = np.where(lost, 0.0, 1 / (top_alone if alone else top))
         crowd = np.where(top_alone > 0, top / top_alone, 1.0)
     wanted[~np.isfinite(wanted)] = np.nan
-    return Ways(_with_ends(field, probes, incidence), wanted, crowd)
+    return Ways(_with_ends(field, probes, incidence), wanted, crowd, part)
 
 
 def flows_of(field: Field, probes: Sequence[Probe]) -> Flows:
@@ -161,6 +165,20 @@ def _steps(network: Network, routes: Routes, rate: Floats) -> tuple[Longs, Longs
     cable = routes.cables[flow, place].astype(np.int64)
     resource = cable + len(network.low) * routes.back[flow, place]
     return resource, flow.astype(np.int64), rate[flow]
+
+
+def _of_choice(network: Network, probe: Longs, at: Longs, load: Floats, share: Floats) -> Floats:
+    """Where switches spread packets: upward among all equal ways, but a switch that sends down to another has
+    only the cables between the two: what came to it must go there, and shares those alone.
+    """
+    cables = len(network.low)
+    down = at >= cables
+    ends = network.low.astype(np.int64) * len(network.nodes) + network.high
+    bundle = np.unique(ends, return_inverse=True)[1].ravel()[at % cables]
+    key = np.unique(probe * (bundle.max(initial=0) + 1) + bundle, return_inverse=True)[1]
+    group = np.where(down, key.ravel() + 1, 0)
+    total = np.bincount(group, weights=load)
+    return np.where(down, load / np.maximum(total[group], 1e-12), share)
 
 
 def _most(probe: Longs, value: Floats, probes: int) -> Floats:
