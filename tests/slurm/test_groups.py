@@ -82,9 +82,11 @@ def test_the_group_of_a_slow_cable_is_named(
     finally:
         faults.heal(rails, [])
     assert slow(data) == [named]
-    (found,) = data.findings
-    assert found.code == "SLOW_GROUP"
-    assert found.evidence[0].startswith(named)
+    found = {finding.code: finding for finding in data.findings}
+    assert set(found) == {"SLOW_GROUP", "SLOW_LINK"} and len(data.findings) == 2, data.findings
+    assert found["SLOW_GROUP"].evidence[0].startswith(named)
+    # One collective tells no more than which links its group has for itself: the cable is one of them.
+    assert "n2/nic1->leaf3" in found["SLOW_LINK"].links
     assert f"# Slower than its peers: {named}" in said
     assert {row.ranks for row in data.rows} == groups
     assert all(row.wrong == 0 for row in data.rows)
