@@ -1,7 +1,8 @@
 """How common causes are before the curve is seen, given what the system can have. Pure.
 
 Relative weights. Forum threads and vendors' checklists name peer access, GPUDirect, sockets and NICs most;
-misplacement and queue pairs least. A factor of two here matters only where curves do not decide.
+misplacement and queue pairs least. Some were then moved, by at most two, as two sets of generated curves
+(tests/benchmarks/why_curves.py) both asked for. A factor of two matters only where curves do not decide.
 """
 
 from __future__ import annotations
