@@ -108,7 +108,7 @@ def _fall(scene: Scene) -> str:
 _NAMES = {
     "floor": "what is below 64 KiB",
     "middle": "64 KiB to 64 MiB",
-    "plateau": "the largest sizes",
+    "plateau": "the plateau (largest sizes)",
     "hump": "a window of sizes between them",
 }
 

@@ -78,7 +78,8 @@ def _late_rank(scene: Scene) -> Iterator[Candidate]:
             what = f"one rank {late:g} µs late" + (
                 "" if slower == 1 else f" and {slower:g} times slower"
             )
-            yield Candidate("SLOW_RANK", what, curve, weight=0.3, point=0.12)
+            weight = 1.0 if slower == 1 else 0.2
+            yield Candidate("SLOW_RANK", what, curve, weight, point=0.12)
 
 
 def _shared_gpu(scene: Scene) -> Iterator[Candidate]:
