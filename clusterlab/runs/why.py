@@ -86,6 +86,7 @@ def answer(table: Table) -> TableAnswer:
             fabric=table.fabric,
             asked=table.asked,
             said=table.said,
+            cleared=table.cleared,
             request=table.request,
             expected_us=table.expected_us,
         )

@@ -17,7 +17,7 @@ from clusterlab.records.documents import read_placement
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.records.store import latest_rows, read_records
 from clusterlab.runs.run_fabric import fabric_of_run
-from clusterlab.runs.why_said import said_by_environment, said_by_rows
+from clusterlab.runs.why_said import cleared_by_rows, said_by_environment, said_by_rows
 from clusterlab.runs.why_table import Table
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
@@ -94,6 +94,7 @@ def _table(
         points,
         asked=asked,
         said=(*said, *from_log),
+        cleared=cleared_by_rows(timed, request),
         request=request,
         expected_us=predicted if _calibrated(timed) else None,
         wrong=wrong,

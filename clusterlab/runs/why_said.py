@@ -58,6 +58,38 @@ def said_by_rows(rows: Sequence[Row], request: PredictRequest) -> tuple[Said, ..
     return (*found, *_held_back(rows))
 
 
+def cleared_by_rows(rows: Sequence[Row], request: PredictRequest) -> frozenset[str]:
+    """Causes that NCCL's log rules out: it went the way, and chose what, it would on such machines."""
+    world = world_of(request)
+    comm, network = world.comm, world.comm.network
+    words = [(row.transport or "").upper() for row in rows]
+    found = set()
+    if comm.ranks_per_node > 1 and all("P2P" in word and "SHM" not in word for word in words):
+        found.add("P2P_DISABLED")
+    if comm.nodes > 1 and network is not None:
+        if all("NET/" in word and "SOCKET" not in word for word in words):
+            found.add("TCP_FALLBACK")
+        if network.gdr and all(row.gdr for row in rows):
+            found.add("GDR_OFF")
+    known = [row for row in rows if row.library_algorithm and row.library_protocol]
+    if request.collective in COLLECTIVES and len(known) == len(rows):
+        own = world.choices([row.size_bytes for row in known])
+        ran = [(_word(row.library_algorithm), _word(row.library_protocol)) for row in known]
+        for i, code in enumerate(("ALGO_FORCED", "PROTO_FORCED")):
+            if all(choice[i] == one[i] for choice, one in zip(own, ran, strict=True)):
+                found.add(code)
+        largest = max(known, key=lambda row: row.size_bytes)
+        channels = world.channels(largest.size_bytes)
+        if channels is not None and (largest.library_channels or 0) >= channels:
+            found.add("TOO_FEW_CHANNELS")
+    return frozenset(found)
+
+
+def _word(name: str | None) -> str:
+    """NCCL's word for an algorithm or protocol, as ours."""
+    return (name or "").lower().replace(" ", "_")
+
+
 def _held_back(rows: Sequence[Row]) -> list[Said]:
     """Something besides the collective keeps a rank busy: its GPU's clock, or some of its calls."""
     found = []
@@ -92,10 +124,10 @@ def _choices(rows: Sequence[Row], world: World) -> list[Said]:
     own = world.choices(sizes)
     found = []
     for code, i, ran in (
-        ("ALGO_FORCED", 0, [(row.library_algorithm or "").lower() for row in known]),
-        ("PROTO_FORCED", 1, [(row.library_protocol or "").lower() for row in known]),
+        ("ALGO_FORCED", 0, [_word(row.library_algorithm) for row in known]),
+        ("PROTO_FORCED", 1, [_word(row.library_protocol) for row in known]),
     ):
-        otherwise = [k for k, choice in enumerate(own) if choice[i] != ran[k].replace(" ", "_")]
+        otherwise = [k for k, choice in enumerate(own) if choice[i] != ran[k]]
         if len(set(ran)) == 1 and len({c[i] for c in own}) > 1 and otherwise:
             at = otherwise[-1]
             found.append(

@@ -28,6 +28,7 @@ class Table:
     fabric: Fabric | None = None
     asked: Asked = _NOTHING_ASKED
     said: tuple[Said, ...] = ()
+    cleared: frozenset[str] = frozenset()
     request: PredictRequest | None = None
     expected_us: tuple[float | None, ...] | None = None
     wrong: int = 0

@@ -41,6 +41,7 @@ def explain_table(
     fabric: Fabric | None = None,
     asked: Asked = _NOTHING_ASKED,
     said: Sequence[Said] = (),
+    cleared: frozenset[str] = frozenset(),
     request: PredictRequest | None = None,
     expected_us: Sequence[float | None] | None = None,
     known: Ordinary | None = None,
@@ -48,9 +49,10 @@ def explain_table(
     """What can be said of one table's points; of one collective, type and number of ranks.
 
     ``fabric`` takes the place of what the points' words describe. ``said``: what the run says of itself that
-    would slow it, besides what the points' words do. ``request``: what is asked for any of the points, where
-    their ranks have places of their own. ``expected_us``: a prediction of each point (by a calibration, say)
-    that takes the place of the classes' one. ``known``: what is ordinary, in place of what ships.
+    would slow it, besides what the points' words do; ``cleared``: causes that its log rules out. ``request``:
+    what is asked for any of the points, where their ranks have places of their own. ``expected_us``: a
+    prediction of each point (by a calibration, say) that takes the place of the classes' one. ``known``: what
+    is ordinary, in place of what ships.
     """
     if not points:
         return TableAnswer("", Verdict.NO_VERDICT, "the table has no rows that hold a measurement")
@@ -64,7 +66,7 @@ def explain_table(
         )
     try:
         scene, remarks = _scene(points, fabric, asked, said, request)
-        scene = _as_predicted(scene, points, expected_us)
+        scene = _as_predicted(replace(scene, cleared=cleared), points, expected_us)
         found = detect(scene, known)
     except ClusterlabError as error:
         reason = f"no prediction to hold it against: {error}"

@@ -39,7 +39,9 @@ COMMON: dict[str, float] = {
 }
 
 SAID = 300.0
-"""How much more likely a cause is that the run or its description names itself."""
+"""How much more likely a cause is that the run or its description names itself; and how much less one that
+NCCL's own log rules out.
+"""
 
 FORCED = 5.0
 """The same of an algorithm or protocol that is forced: people force what they compare."""
@@ -53,6 +55,8 @@ def prior(code: str, scene: Scene) -> float:
     weight = COMMON[code] * _fits(code, scene)
     if any(one.code == code for one in scene.said):
         weight *= FORCED if code in ("ALGO_FORCED", "PROTO_FORCED") else SAID
+    elif code in scene.cleared:
+        weight /= SAID
     if code == "COLD_START_OR_WARMUP" and _begins_cold(scene):
         weight *= BEGINS_COLD
     return weight

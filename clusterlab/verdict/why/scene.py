@@ -21,8 +21,9 @@ _SLOWER_FLOOR = 0.1
 @dataclass(frozen=True)
 class Scene:
     """``world`` is the machines as they should be; ``points`` in order of size; ``said`` what the run says
-    of itself. ``guessed``: the GPU is not named, an ordinary one stands in. ``offset``: log of
-    a better prediction over the world's, at each point; every curve of the world is moved by it.
+    of itself, ``cleared`` the causes that its own log rules out. ``guessed``: the GPU is not named, an
+    ordinary one stands in. ``offset``: log of a better prediction over the world's, at each point; every
+    curve of the world is moved by it.
     """
 
     world: World
@@ -30,6 +31,7 @@ class Scene:
     said: tuple[Said, ...] = ()
     guessed: bool = False
     offset: Array | float = 0.0
+    cleared: frozenset[str] = frozenset()
 
     @cached_property
     def sizes(self) -> list[int]:
