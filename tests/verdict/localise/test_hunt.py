@@ -127,14 +127,15 @@ def test_busy_cores_are_told_from_slow_nics(free: float) -> None:
     assert fault.left == pytest.approx(free, rel=0.1)
 
 
-def test_spread_traffic_shows_nics_but_no_single_cable_and_says_so() -> None:
+def test_spread_traffic_shows_nics_and_of_cables_at_most_those_that_share_a_choice() -> None:
+    """A leaf has 32 uplinks, a spine 8 cables down to it: half of one is 2 % of those, 6 % of these."""
     field = whole_field(open_fabric("superpod-h100-1su"), "adaptive")
-    pool = pool_of(field)
-    nic = hunt(field, simulated(field, ["n3/nic2:half"], noise=0.05, seed=1), BUDGET, pool=pool)
-    assert nic.answer.faults[0].name == "n3/nic2 ↔ leaf2"
+    pool, budget = pool_of(field), Budget(rounds=4)
+    nic = hunt(field, simulated(field, ["n3/nic2:half"], noise=0.05, seed=1), budget, pool=pool)
+    assert [f.name for f in nic.answer.faults] == ["n3/nic2 ↔ leaf2"]
     cable = ["leaf0/spine0#0:half"]
-    hidden = hunt(field, simulated(field, cable, noise=0.05, seed=1), BUDGET, pool=pool)
-    assert hidden.answer.faults == ()
+    hidden = hunt(field, simulated(field, cable, noise=0.05, seed=1), budget, pool=pool)
+    assert all("leaf0" in f.name and f.left > 0.85 for f in hidden.answer.faults)
     assert any("--routing pinned" in text for text in hidden.left)
 
 
