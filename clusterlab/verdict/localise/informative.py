@@ -128,12 +128,23 @@ def _entropy(p: Floats) -> Floats:
 def next_round(
     field: Field, pool: Pool, unknown: Sequence[Unknown], noise: float, seed: int
 ) -> tuple[Round, float]:
-    """The most informative messages that fit beside each other, and the sum of their gains in bits."""
+    """The most informative messages that fit beside each other, and the sum of their gains in bits. Those
+    that show parts which nothing has shown yet come first: they are few, and the many would fill the round.
+    """
     gain = gain_of(pool.crossed, unknown, noise)
     jitter = np.random.default_rng(seed).random(len(gain)) * 1e-3
-    order = np.argsort(-(gain * (1 + jitter)), kind="stable")
+    order = np.lexsort((-gain * (1 + jitter), _unseen(pool, unknown[-1]) == 0))
     chosen = _packed(field, pool, order[gain[order] > 0])
     return tuple(pool.probes[m] for m in chosen), float(gain[chosen].sum()) if chosen else 0.0
+
+
+def _unseen(pool: Pool, last: Unknown) -> Floats:
+    """[messages] how many parts each would show that no measurement has."""
+    c = pool.crossed
+    shows = base_of(c, last.known)[c.probe] > np.log(SOUGHT)
+    new = (last.one.touched[c.component] == 0) & shows
+    count = np.bincount(c.probe, weights=new.astype(np.float64), minlength=c.probes)
+    return count.astype(np.float64)
 
 
 def _expected_left(one: Posterior) -> Floats:
