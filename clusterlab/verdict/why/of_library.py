@@ -20,6 +20,11 @@ _LL_KNOWN_TO = 0.18
 
 _OTHERS_KNOWN_TO = 0.14
 
+_SELDOM = {"LL128": 0.2}
+"""NCCL takes it by itself wherever it is safe: there is little reason to force it, and on one node its curve
+is that of multicast switched off.
+"""
+
 
 def of_library(scene: Scene) -> Iterator[Candidate]:
     """Candidates that NCCL's variables, or a defect, make."""
@@ -50,8 +55,15 @@ def _forced(scene: Scene, code: str, variable: str, values: object) -> Iterator[
             continue
         curve = scene.under({variable: value})
         if curve is not None and _differs(curve, scene.expected):
-            rate = _LL_KNOWN_TO if value == "LL" else _OTHERS_KNOWN_TO
-            yield Candidate(code, f"{variable}={value}", curve, rate=rate, latency=0.15, model=0.1)
+            yield Candidate(
+                code,
+                f"{variable}={value}",
+                curve,
+                weight=_SELDOM.get(value, 1.0),
+                rate=_LL_KNOWN_TO if value == "LL" else _OTHERS_KNOWN_TO,
+                latency=0.15,
+                model=0.1,
+            )
 
 
 def _channels(scene: Scene) -> Iterator[Candidate]:
