@@ -18,6 +18,9 @@ Each round measures, at the same time, the messages that tell most about what is
 that would tell nothing. Ports that are down and cores that others keep busy are looked at first. The run
 directory gets a row for each message, hunt.json with every round and its reason, and the findings.
 
+Ranks that share one host's cores over gloo (a laptop, CI) cannot be hunted: no verdict, before any starts.
+There `clusterlab lab up` makes hosts of their own.
+
 Exit codes: 0 healthy, 1 something is named, 2 usage, 3 neither before the budget ended, 4 a rank died.
 """
 

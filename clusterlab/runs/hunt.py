@@ -37,9 +37,9 @@ from clusterlab.runs.hunt_calls import (
     give_order,
     next_order,
 )
-from clusterlab.runs.hunt_file import hunt_findings
-from clusterlab.runs.hunt_plan import HuntConfig, Ready, Said, ready
-from clusterlab.runs.hunt_told import HuntTeller, tell_hunt, write_hunt
+from clusterlab.runs.hunt_file import hunt_findings, read_hunt
+from clusterlab.runs.hunt_plan import HuntConfig, Ready, Said, check_one_host, ready
+from clusterlab.runs.hunt_told import HuntTeller, tell_hunt, write_hunt, write_refused
 from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S
 from clusterlab.runs.local_ranks import check_typed
 from clusterlab.runs.on_ranks import Work, run_on_ranks
@@ -71,6 +71,7 @@ def run_hunt(config: HuntConfig, *, ranks: int | None, name: str | None, as_json
             open_run=lambda: given_or_new_run(name or "hunt"),
             rank_main=lambda identity, store, path: _rank(identity, store, path, config),
             tell_end=partial(_tell_end, as_json=as_json),
+            alone=partial(check_one_host, config.backend),
         )
     )
 
@@ -78,11 +79,15 @@ def run_hunt(config: HuntConfig, *, ranks: int | None, name: str | None, as_json
 def _tell_end(path: Path, code: int, message: str | None, *, as_json: bool) -> int:
     from clusterlab.report.html import write_report
 
+    refused = read_hunt(path) is None and code == ExitCode.NO_VERDICT
+    if refused and message:
+        write_refused(path, message)
     if not tell_hunt(path, as_json=as_json):
         end_run(path, code, message)
         return code
     run = end_attempt(open_run(path), code)
-    if message and code != ExitCode.NO_VERDICT:  # rank 0 has not failed: it has no name to give
+    # With "no verdict" at the end of a hunt rank 0 has not failed: it has no name to give.
+    if message and (refused or code != ExitCode.NO_VERDICT):
         print(f"clusterlab: {message}", file=sys.stderr)
     write_findings(run.path, hunt_findings(run.path) or ())
     print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)

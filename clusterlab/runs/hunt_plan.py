@@ -92,6 +92,15 @@ def resolve_hunt(
     )
 
 
+def check_one_host(backend: str) -> None:
+    """Raise NoVerdictError where ranks of a single host are nothing to hunt on."""
+    if backend == "gloo":
+        raise NoVerdictError(
+            "all ranks are on one host and share its cores: what is slow there changes from call to call",
+            fix="start it over several hosts, or with GPUs",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a rank says before a hunt: the interface it sends by (None: the library chooses), and of each port
@@ -119,11 +128,8 @@ def ready(config: HuntConfig, placement: Placement, said: Sequence[Said]) -> Rea
     """The field of these ranks. Raises UsageError for a fabric that is too small, NoVerdictError where there
     is nothing to compare.
     """
-    if len(placement.hosts) == 1 and config.backend == "gloo":
-        raise NoVerdictError(
-            "all ranks are on one host and share its cores: what is slow there changes from call to call",
-            fix="start it over several hosts, or with GPUs",
-        )
+    if len(placement.hosts) == 1:
+        check_one_host(config.backend)
     fabric = _fabric(config, placement)
     known = fabric is not None
     fabric = whole_rates(fabric) if fabric is not None else star(placement)

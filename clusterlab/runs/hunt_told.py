@@ -158,6 +158,27 @@ def write_hunt(folder: Path, found: Hunted, on: Ready, config: HuntConfig) -> No
     )
 
 
+def write_refused(folder: Path, reason: str) -> None:
+    """hunt.json of ranks on which nothing can be hunted: why, and that nothing was measured."""
+    fix = (
+        "start it over several hosts, or with GPUs; for one machine's ranks: clusterlab bench pairs"
+    )
+    finding = Finding("NOTHING_TO_HUNT", Severity.WARNING, (reason,), fix)
+    write_json(
+        folder / HUNT,
+        {
+            "schema_version": 1,
+            "outcome": "open",
+            "reason": reason,
+            "faults": [],
+            "ranking": [],
+            "left": [],
+            "findings": [finding.to_json()],
+            "rounds": [],
+        },
+    )
+
+
 def tell_hunt(folder: Path, *, as_json: bool) -> bool:
     """The outcome on stdout; False where the hunt came to none."""
     found = read_hunt(folder)
@@ -181,9 +202,9 @@ def lines_of(found: dict[str, Any]) -> list[str]:
             f"healthy: nothing slower than 85% of its peers, probability {found['healthy']:.1%} ({spent})"
         )
     elif found["outcome"] == "open":
-        lines.append(f"no verdict: {spent}")
+        lines.append(f"no verdict: {found.get('reason') or spent}")
         lines += [f"  suspected: {_suspected(s)}" for s in found["ranking"][:3]]
-    for finding in found["findings"]:
+    for finding in () if "reason" in found else found["findings"]:
         lines.append(f"{finding['code']}: {finding['evidence'][0]}")
         lines += [f"  {text}" for text in finding["evidence"][1:]]
         lines.append(f"  fix: {finding['fix']}")

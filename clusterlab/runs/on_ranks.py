@@ -40,7 +40,8 @@ class Work:
     part; its result is the rank's exit code. ``tell_end`` says how the run ended, given its path, the exit
     code so far and a message; its result is the exit code of all. Ranks that are asked to stop get
     ``grace_s``. Signals of ``relay`` that reach the process that forked the ranks are passed on to them.
-    ``prepare`` is called before ranks are forked: what it imports they have.
+    ``prepare`` is called before ranks are forked: what it imports they have. ``alone`` raises where ranks
+    that are all forked here, on one host, cannot do it; also before a directory is made.
     """
 
     backend: str
@@ -52,6 +53,7 @@ class Work:
     grace_s: float = 3.0
     relay: tuple[signal.Signals, ...] = ()
     prepare: Callable[[], object] = lambda: None
+    alone: Callable[[], object] = lambda: None
 
 
 def run_on_ranks(work: Work) -> int:
@@ -67,6 +69,7 @@ def _locally(work: Work) -> int:
 
     world_size = local_world_size(work.ranks, work.backend)
     work.check(world_size)
+    work.alone()
     run = work.open_run()
     work.prepare()
 

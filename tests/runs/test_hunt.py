@@ -12,7 +12,9 @@ import pytest
 from clusterlab.core.errors import DeadlineError, NoVerdictError, UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.launch.identity import RankIdentity
-from clusterlab.records.run_dir import create_run
+from clusterlab.records.documents import read_findings
+from clusterlab.records.run_dir import create_run, start_attempt
+from clusterlab.runs.hunt import _tell_end, run_hunt
 from clusterlab.runs.hunt_calls import (
     Line,
     answers_to,
@@ -135,6 +137,34 @@ def test_one_host_over_gloo_and_a_fabric_without_switches_are_refused() -> None:
         ready(config(fabric="gcp-a3-mega"), placement(2, 2), [Said(None, {})] * 4)
     with pytest.raises(UsageError):
         ready(config(), placement(5, 2), said(10))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ranks_of_one_host_over_gloo_are_refused_before_they_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, as_json: bool
+) -> None:
+    monkeypatch.setenv("CLUSTERLAB_RUNS", str(tmp_path))
+    with pytest.raises(NoVerdictError, match="share its cores"):
+        run_hunt(config(fabric=None), ranks=ranks, name=None, as_json=as_json)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "reason", ["all ranks are on one host", "a fabric that nothing is known of"]
+)
+def test_a_hunt_that_is_refused_says_why_in_every_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    run = start_attempt(create_run("hunt", root=tmp_path), configuration={"measures": "hunt"})
+    assert _tell_end(run.path, 3, reason, as_json=False) == 3
+    out, err = capsys.readouterr()
+    assert out == f"no verdict: {reason}\n" and err.startswith(f"clusterlab: {reason}\n")
+    assert "nothing was measured" not in err
+    found = read_hunt(run.path)
+    assert found is not None and (found["outcome"], found["reason"]) == ("open", reason)
+    (finding,) = read_findings(run.path)
+    assert (finding.code, finding.evidence) == ("NOTHING_TO_HUNT", (reason,))
 
 
 class Shelf:
