@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,7 +174,7 @@ class _Training:
 
         from clusterlab.trainers.axis import open_axes
         from clusterlab.trainers.build import build
-        from clusterlab.trainers.checkpoint import finished, load
+        from clusterlab.trainers.checkpoint import restore
         from clusterlab.trainers.ledger import Ledger
 
         device, rank = current_device(), self._identity.rank
@@ -186,11 +187,11 @@ class _Training:
         ledger = Ledger(on_gpu=device.type == "cuda")
         axes: dict[str, Axis] = open_axes(self._setup.mesh, rank, ledger)
         trainer = build(self._setup, rank, axes, ledger, device)
-        # Rank 0 says from where all go on: a file system may show others another state.
-        done = int(control.gather([float(max(finished(self._checkpoints), default=0))])[0][0])
-        if done:
-            names = trainer.parameters
-            values = load(self._checkpoints, done, names, self._setup, host_group)
+        done = 0
+        with self._said_once():
+            found = restore(self._checkpoints, trainer.parameters, self._setup, host_group)
+        if found is not None:
+            done, values = found
             trainer = build(self._setup, rank, axes, ledger, device, values=values)
         clock = CommonClock(control, host_clock_id())
         return _Built(control, host_group, clock, ledger, trainer, done)
@@ -203,7 +204,17 @@ class _Training:
         from clusterlab.trainers.checkpoint import save
 
         parameters = {n: value.cpu() for n, value in built.trainer.held().parameters.items()}
-        save(self._checkpoints, steps, parameters, self._setup, built.host_group)
+        with self._said_once():
+            save(self._checkpoints, steps, parameters, self._setup, built.host_group)
+
+    @contextmanager
+    def _said_once(self) -> Iterator[None]:
+        """An error of all ranks is rank 0's to print; of ranks that are forked here the launcher prints one."""
+        try:
+            yield
+        except ClusterlabError as error:
+            error.said = self._identity.source != "local" and self._identity.rank != 0
+            raise
 
     def _step(self, built: _Built, number: int, asked: Asked, keeper: StepKeeper | None) -> Told:
         """One step, its ledger kept; what all ranks say of it. Collective."""
