@@ -37,8 +37,8 @@ _CHECK_EXAMPLE = """Examples:
 
   clusterlab baseline check RUN reference.py --system daint:gpu
 
-With tolerances from the spread, a run is slow where a collective is in a band of sizes, or where one steady
-point is far out; with stated ones where any point is outside.
+With tolerances from the spread, a run is slow where a collective is in a band of sizes, and no verdict where
+one point alone is far out (measure again). With stated ones it is slow where any point is outside.
 
 Exit codes: 0 pass or faster, 1 slow or wrong data, 2 bad input, 3 no verdict (another fabric, ranks, timing
 mode or version; rows missing or unsteady).

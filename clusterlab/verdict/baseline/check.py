@@ -2,7 +2,7 @@
 
 Where tolerances come from the spread between runs, the run is judged by groups as two runs are
 (``against/changes.py``): single points outside are expected, one in a hundred on either side. One that is
-very far out and was steady while measured keeps the run from passing: now and then all iterations of one
+far out and was not unsteady while measured keeps the run from passing: now and then all iterations of one
 point are several times as long, and only another run tells. A stated tolerance means every point.
 """
 
@@ -23,8 +23,10 @@ from clusterlab.verdict.baseline.model import Baseline, Reference
 
 ALLOWABLE = ("fabric", "versions")
 """What may be allowed to differ."""
-FAR = 6.0
-"""A steady point that is outside by this many tolerances (as logarithms), and by FAR_RATIO, is far out."""
+FAR = 3.0
+"""A point that is outside by this many tolerances (as logarithms), and by FAR_RATIO, is far out: some eight
+standard deviations, which chance gives at no number of points.
+"""
 _MOST_NAMED = 4
 
 
@@ -112,6 +114,8 @@ def _point(one: Pair, reference: Reference, tolerance: float | None) -> PointChe
         verdict, why = Verdict.SLOW, f"{ratio - 1:.1%} slower, {slower:.1%} allowed"
     elif faster is not None and ratio < 1 - faster:
         verdict, why = Verdict.FAST_UNEXPECTED, f"{1 - ratio:.1%} faster, {faster:.1%} allowed"
+    elif slower is None:
+        verdict, why = Verdict.NO_VERDICT, "the baseline has no tolerance for it (--tolerance)"
     return PointChecked(
         one.second, one.first_us, one.second_us, ratio, slower, faster, verdict, why
     )
@@ -177,7 +181,7 @@ def _why_no_verdict(
 
 def _far(checked: PointChecked) -> bool:
     """Whether a point is so far out that it counts alone."""
-    if checked.ratio is None or checked.slower is None or checked.point.low_us is None:
+    if checked.ratio is None or checked.slower is None:
         return False
     return checked.ratio > FAR_RATIO and math.log(checked.ratio) > FAR * math.log1p(checked.slower)
 

@@ -11,7 +11,7 @@ import pytest
 from clusterlab.core.errors import NoVerdictError
 from clusterlab.core.findings import Verdict
 from clusterlab.verdict.against.noise import BANDS, SAME_MACHINE, band
-from clusterlab.verdict.against.side import Side
+from clusterlab.verdict.against.side import Side, label
 from clusterlab.verdict.baseline.check import check, checked_to_json
 from clusterlab.verdict.baseline.make import make_baseline
 from clusterlab.verdict.baseline.model import Baseline, Made
@@ -120,14 +120,37 @@ def test_what_changed_is_found(change: Change, verdict: Verdict) -> None:
     assert "broadcast mid" in found.reasons[0] or "broadcast" not in change.name
 
 
-def test_one_steady_point_far_out_is_no_pass_a_loop_s_is_none() -> None:
+@pytest.mark.parametrize("stated", [True, False], ids=["intervals", "loops"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("at", [0, 6, 13])
+@pytest.mark.parametrize(("factor", "passes"), [(1.02, True), (1.6, False), (4.0, False)])
+def test_one_steady_point_far_out_is_no_pass(
+    *, stated: bool, count: int, at: int, factor: float, passes: bool
+) -> None:
+    """Of runs that say an interval, and of nccl-tests' text, which has loops only."""
+    rng = random.Random(4)
+    curve = ONE[::4][:14]
+    *known, run = [made_run(curve, rng, name=f"r{i}") for i in range(count + 1)]
+    points = [*run.points]
+    known_us = sorted(side.points[at].p50_us or 1 for side in known)[count // 2]
+    points[at] = replace(points[at], p50_us=known_us * factor, loop_us=known_us * factor * 1.01)
+    whole = [*known, replace(run, points=tuple(points))]
+    if not stated:
+        bare = {"p50_us": None, "low_us": None, "high_us": None, "iterations": None}
+        whole = [replace(s, points=tuple(replace(p, **bare) for p in s.points)) for s in whole]  # type: ignore[arg-type]
+    found = check(make_baseline("b", whole[:-1], made()), whole[-1])
+    if passes:
+        assert found.verdict is Verdict.PASS
+    else:
+        assert found.verdict is Verdict.NO_VERDICT
+        assert "measure again" in found.reasons[0] and label(points[at]) in found.reasons[0]
+
+
+def test_an_unsteady_point_far_out_is_not_judged() -> None:
     known, run = baseline(curve=ONE), a_run(curve=ONE)
-    far = replace(run.points[20], p50_us=run.points[20].p50_us * 2)  # type: ignore[operator]
+    far = replace(run.points[20], p50_us=(run.points[20].p50_us or 1) * 2, steady=False)
     run = replace(run, points=(*run.points[:20], far, *run.points[21:]))
-    found = check(known, run)
-    assert found.verdict is Verdict.NO_VERDICT and "measure again" in found.reasons[0]
-    bare = replace(run, points=tuple(replace(p, low_us=None, high_us=None) for p in run.points))
-    assert check(known, bare).verdict is Verdict.PASS
+    assert check(known, run).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(("tolerance", "verdict"), [(0.05, Verdict.SLOW), (0.6, Verdict.PASS)])
