@@ -13,6 +13,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.overlap import FIGURES, Figure, Overlap
 from clusterlab.core.soaking import SoakPass
 from clusterlab.core.stepping import ExpertLoad, StepLine
+from clusterlab.records.amounts import check_amounts
 from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
@@ -24,6 +25,9 @@ EXPERTS = "experts.jsonl"
 
 LINES_SCHEMA = 1
 """Of all these files."""
+
+_BEGIN = b'{"schema_version":'
+"""Of every line that was ever begun here."""
 
 Line = Overlap | SoakPass | StepLine | ExpertLoad
 _Kind = TypeVar("_Kind", Overlap, SoakPass, StepLine, ExpertLoad)
@@ -77,7 +81,7 @@ class Lines:
 
 def read_lines(folder: Path) -> Lines:
     """What the run in ``folder`` holds beside its rows. Raises UsageError for a complete line of another
-    schema; of overlaps and steps measured again the latest counts.
+    schema and for one that is no line of ours; of overlaps and steps measured again the latest counts.
     """
     warnings: list[str] = []
     overlaps = _read(folder / OVERLAP, Overlap, warnings)
@@ -102,13 +106,20 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=str(file)) from None
     found = []
-    for number, line in enumerate(content.split(b"\n"), start=1):
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, start=1):
         if not line.strip(b"\0 \r\t"):
             continue
         where = f"{file}:{number}"
         try:
             data: Any = json.loads(line)
         except ValueError:
+            # Only what nothing ended, or what a later attempt ended before it went on, can be half a line.
+            if number < len(lines) and not _begun_here(line):
+                raise UsageError(
+                    f"not a line of this file: {line!r:.60}", where=where, expected="a JSON object",
+                    fix="restore the file, or remove the line: only a crash's half-written line is skipped",
+                ) from None  # fmt: skip
             warnings.append(f"{where}: half-written line skipped (a crash or a full disk)")
             continue
         if not isinstance(data, Mapping):
@@ -117,6 +128,8 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
         fields = checked(data, kind, where=where)
         if kind is Overlap:
             fields |= {name: _figure(fields[name], f"{where}: {name}") for name in FIGURES}
+        if kind in (StepLine, ExpertLoad):
+            check_amounts(fields, where=where)
         if kind is StepLine:
             for name, us in fields["exposed_us"].items():
                 check_value(f"exposed_us: {name}", us, (float,), where=where)
@@ -126,6 +139,13 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
             fields["rows_bytes"] = tuple(_counts(row, name) for row in fields["rows_bytes"])
         found.append(kind(**fields))
     return found
+
+
+def _begun_here(line: bytes) -> bool:
+    """Whether ``line`` is the first part of one that ``LineWriter`` writes; a lost write may end in zeros."""
+    line = line.rstrip(b"\0")
+    whole = line.isascii() and line.decode("ascii", "replace").isprintable()
+    return whole and (line.startswith(_BEGIN) or _BEGIN.startswith(line)) and line[-1:] != b"}"
 
 
 def _counts(data: Any, where: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -53,6 +54,10 @@ def run_train(request: TrainRequest) -> int:
     trace = None if request.trace is None else Path(request.trace)
     if trace is not None and not trace.absolute().parent.is_dir():
         raise UsageError("no such folder", where=f"--trace {trace}")
+    if trace is not None and trace.is_dir():
+        raise UsageError("is a folder", where=f"--trace {trace}", expected="a file's name")
+    if trace is not None and not os.access(trace.absolute().parent, os.W_OK | os.X_OK):
+        raise UsageError("cannot write in its folder", where=f"--trace {trace}")
     job = TrainJob(
         typed=request.typed,
         backend=backend_here(request.backend),

@@ -209,7 +209,7 @@ class _Training:
 
     @contextmanager
     def _said_once(self) -> Iterator[None]:
-        """An error of all ranks is rank 0's to print; of ranks that are forked here the launcher prints one."""
+        """An error of all ranks is printed by rank 0; of ranks forked here by the launcher, once."""
         try:
             yield
         except ClusterlabError as error:

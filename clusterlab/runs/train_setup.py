@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import prod
+from math import isfinite, prod
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.suggest import unknown
@@ -24,6 +24,9 @@ DTYPES = ("float64", "float32", "bfloat16", "fp8")
 
 _OWN_AXIS = {"dp": "dp", "tp": "tp", "sp": "tp", "pp": "pp", "ep": "dp"}
 _FILLED = ("tp", "pp", "dp")  # in this order, so that what talks most has most neighbours
+
+_MOST = 2**63 - 1
+"""Of any whole number: torch's own take no more."""
 
 _LEAST = 4
 """Heads, layers and experts that a model has when nobody says how many."""
@@ -94,10 +97,15 @@ def _known(typed: TrainTyped) -> None:
         raise unknown("--dtype", typed.dtype, DTYPES)
     for field in fields(typed):
         value = getattr(typed, field.name)
-        if type(value) is int and value < (0 if field.name in ("seed", "experts") else 1):
-            raise UsageError(f"{value}", where=option(field.name), expected="at least 1")
-    if not 0 < typed.lr < 1e9:
-        raise UsageError(f"{typed.lr:g}", where="--lr", expected="a number above 0")
+        least = 0 if field.name in ("seed", "experts") else 1
+        if type(value) is int and value < least:
+            raise UsageError(f"{value}", where=option(field.name), expected=f"at least {least}")
+        if type(value) is int and value > _MOST:
+            raise UsageError(f"{value}", where=option(field.name), expected=f"at most {_MOST}")
+        if isinstance(value, float) and not (isfinite(value) and value > 0):
+            raise UsageError(
+                f"{value:g}", where=option(field.name), expected="a finite number above 0"
+            )
 
 
 def option(field: str) -> str:

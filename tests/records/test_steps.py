@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,4 +77,54 @@ def test_a_ledger_of_before_ends_were_told_apart_is_read(tmp_path: Path) -> None
 def test_a_field_of_another_type_is_named(tmp_path: Path) -> None:
     write(tmp_path, replace(LINE, exposed_us={"dp": "1"}))  # type: ignore[dict-item]
     with pytest.raises(UsageError, match=r"steps\.jsonl:1: exposed_us: dp"):
+        read_lines(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\x00\xff\x17\x80", b"garbage", b"{}}", b'{"schema_version":1,"step":\xff', b'{"step": 1, "loss"',
+     b'{"schema_version":1,"step":0,}'],
+)  # fmt: skip
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_complete_line_that_is_no_step_is_an_error_with_its_place(
+    tmp_path: Path, garbage: bytes, after: int
+) -> None:
+    write(tmp_path, LINE)
+    file = tmp_path / STEPS
+    whole = file.read_bytes()
+    file.write_bytes(whole + garbage + b"\n" + whole * after)
+    with pytest.raises(UsageError, match=r"steps\.jsonl:2: not a line of this file"):
+        read_lines(tmp_path)
+
+
+@pytest.mark.parametrize("garbage", [b"\x00\xff\x17\x80", b"garbage", b'{"schema_version":1,"st'])
+def test_what_nothing_ended_is_half_a_line_whatever_it_holds(
+    tmp_path: Path, garbage: bytes
+) -> None:
+    write(tmp_path, LINE)
+    file = tmp_path / STEPS
+    file.write_bytes(file.read_bytes() + garbage)
+    read = read_lines(tmp_path)
+    assert read.steps == (LINE,)
+    assert len(read.warnings) == 1
+
+
+_AMOUNTS = [f.name for f in fields(StepLine) if f.name not in ("time_utc", "loss")]
+
+
+@pytest.mark.parametrize("name", _AMOUNTS)
+def test_an_amount_below_nothing_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    held = getattr(LINE, name)
+    bad: Any = {"dp": -5.0} if isinstance(held, dict) else -5 if isinstance(held, int) else -5.0
+    write(tmp_path, LINE, replace(LINE, **{"step": 1, name: bad}))
+    with pytest.raises(UsageError, match=rf"steps\.jsonl:2: {name}"):
+        read_lines(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["step_us", "loss", "predicted_us"])
+def test_a_figure_that_is_not_finite_is_refused(tmp_path: Path, name: str, value: float) -> None:
+    changed: dict[str, Any] = {name: value}
+    write(tmp_path, replace(LINE, **changed))
+    with pytest.raises(UsageError, match=rf"steps\.jsonl:1: {name}"):
         read_lines(tmp_path)

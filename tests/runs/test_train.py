@@ -308,6 +308,9 @@ def test_another_configuration_does_not_go_on_in_the_same_run(
         (["tp", "-g", "3", "--heads", "4"], "heads 4 is no multiple of tp 3"),
         (["dp", "--checkpoint-every", "-1"], "--checkpoint-every: -1"),
         (["dp", "--trace", "/no/such/folder/t.json"], "--trace /no/such/folder/t.json: no such"),
+        (["dp", "--trace", "/"], "--trace /: is a folder"),
+        (["dp", "--trace", "."], "--trace .: is a folder"),
+        (["ep", "--capacity", "nan"], "--capacity: nan"),
         (["dp", "--bucket", "x"], "--bucket: not a size: 'x'"),
     ],
 )

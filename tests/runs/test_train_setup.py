@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +89,37 @@ def test_what_does_not_fit_is_refused_with_the_nearest_that_does(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         setup_of(typed, 4, "gloo")
+
+
+_FLOATS = ("lr", "capacity")
+_WHOLE = [f.name for f in fields(TrainTyped) if f.type in ("int", "int | None")]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 0.0, -0.0])
+@pytest.mark.parametrize("name", _FLOATS)
+def test_a_number_that_is_none_is_refused_by_its_option(name: str, value: float) -> None:
+    changed: dict[str, Any] = {name: value}
+    with pytest.raises(UsageError, match=f"--{name}: .*; expected a finite number above 0"):
+        setup_of(replace(TrainTyped("ep"), **changed), 4, "gloo")
+
+
+@pytest.mark.parametrize("value", [1e-300, 0.5, 1e30])
+@pytest.mark.parametrize("name", _FLOATS)
+def test_any_finite_number_above_0_is_taken(name: str, value: float) -> None:
+    changed: dict[str, Any] = {name: value}
+    setup_of(replace(TrainTyped("ep"), **changed), 4, "gloo")
+
+
+def test_every_number_that_is_typed_is_whole_or_one_of_these() -> None:
+    assert {f.name for f in fields(TrainTyped) if "float" in str(f.type)} == set(_FLOATS)
+
+
+@pytest.mark.parametrize("name", _WHOLE)
+def test_a_whole_number_below_its_least_says_the_least(name: str) -> None:
+    least = 0 if name in ("seed", "experts") else 1
+    changed: dict[str, Any] = {name: least - 1}
+    with pytest.raises(UsageError, match=f": {least - 1}; expected at least {least}"):
+        setup_of(replace(TrainTyped("ep"), **changed), 4, "gloo")
+    changed = {name: 2**63}
+    with pytest.raises(UsageError, match=f": {2**63}; expected at most"):
+        setup_of(replace(TrainTyped("ep"), **changed), 4, "gloo")
