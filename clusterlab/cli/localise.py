@@ -17,7 +17,8 @@ _EXAMPLE = """Examples:
 Takes runs of `bench pairs`, of `bench COLLECTIVE --pattern rail|node|nodes:K|halves` and of `hunt`, several
 of the same ranks together.
 
-Exit codes: 0 nothing is named, 1 something is, 2 usage, 3 nothing in them can be compared.
+Exit codes: 0 nothing is named, 1 something is, 2 usage, 3 nothing in them can be compared, or rows
+are missing, twice or wrong and what there is names nothing.
 """
 
 
@@ -50,7 +51,9 @@ def localise(
         typer.echo(json.dumps(localised_json(found)))
     else:
         typer.echo("\n".join(localised_lines(found)))
-    return ExitCode.FINDING if found.answer.faults else ExitCode.OK
+    if found.answer.faults:
+        return ExitCode.FINDING
+    return ExitCode.NO_VERDICT if found.problems else ExitCode.OK
 
 
 def register(root: typer.Typer) -> None:

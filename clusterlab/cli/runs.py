@@ -39,7 +39,8 @@ The medians of a point agree when they differ by no more than the 95 % intervals
 2 % more. One point in twenty may miss. What differs in points that were unsteady, or in a noisy run, is no
 verdict: repeat it on a quiet machine. Nor is agreement one where most medians may differ by more than 10 %.
 
-Exit codes: 0 reproduced, 1 different and the machine quiet, 2 not two runs, 3 noisy, or no point in common.
+Exit codes: 0 reproduced, 1 different and the machine quiet, or wrong data, 2 not two runs, 3 noisy, no point in
+common, one run twice, or rows missing.
 """
 _MOST_SHOWN = 12
 
@@ -110,16 +111,20 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> int:
     """Say whether a second run found what the first one did, within the intervals that they state."""
+    from clusterlab.runs.reproducing import reproduced
     from clusterlab.verdict.reproduce import Outcome
-    from clusterlab.verdict.reproduce import reproduce as compare
 
-    found = compare(_rows(first), _rows(second))
+    found = reproduced(first, second)
     if as_json:
         typer.echo(json.dumps(_reproduction_data(found)))
     else:
         for line in _reproduction_lines(found):
             typer.echo(line)
-    codes = {Outcome.REPRODUCED: ExitCode.OK, Outcome.DIFFERENT: ExitCode.FINDING}
+    codes = {
+        Outcome.REPRODUCED: ExitCode.OK,
+        Outcome.DIFFERENT: ExitCode.FINDING,
+        Outcome.INVALID: ExitCode.FINDING,
+    }
     return codes.get(found.outcome, ExitCode.NO_VERDICT)
 
 

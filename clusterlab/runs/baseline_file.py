@@ -11,7 +11,7 @@ from clusterlab.core.suggest import unknown
 from clusterlab.formats.fields import at, mapping, number, sequence, short, text, whole
 from clusterlab.formats.strict_yaml import Document, read_yaml
 from clusterlab.verdict.against.noise import BANDS, Noise
-from clusterlab.verdict.against.side import KEY, Timed
+from clusterlab.verdict.against.side import KEY, MOST_US, Timed
 from clusterlab.verdict.baseline.model import VERSIONS, Baseline, Made, Reference
 
 FORMAT = 1
@@ -28,6 +28,7 @@ _MADE = ("by", "host", "when_utc", "clusterlab", "runs")
 _MACHINE = ("backend", "gpus", "layout", "fabric", "fabric_sha256", "hardware", "foreign")
 _FIGURES = ("loop_us", "p50_us", "runs", "spread", "slower", "faster")
 _DIGITS = 6
+_MOST_NOISE = 10.0  # a standard deviation of a logarithm: 22,000 times as long
 
 
 def baseline_text(baseline: Baseline) -> str:
@@ -97,6 +98,11 @@ def read_baseline(path: Path, content: str) -> Baseline:
         )
     mapping(document, ("made",), _MADE)
     machine = mapping(document, ("machine",), _MACHINE)
+    for key, value in machine.items():
+        _of_type(document, ("machine", key), value, _MACHINE_TYPES.get(key, (str,)))
+    versions = mapping(document, ("versions",), VERSIONS)
+    for key, value in versions.items():
+        _of_type(document, ("versions", key), value, (str, list))
     points = sequence(document, ("points",))
     if not points:
         raise UsageError("no points", where=document.where("points"), expected="reference points")
@@ -110,9 +116,36 @@ def read_baseline(path: Path, content: str) -> Baseline:
         stated=_share(document, ("tolerance", "stated")),
         noise=_noise(document),
         machine={name: value for name, value in machine.items() if name != "foreign"},
-        versions=mapping(document, ("versions",), VERSIONS),
+        versions=versions,
         foreign=bool(machine.get("foreign")),
     )
+
+
+_KEY_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("dtype", "op", "timing", "beside", "uneven"), (str,)),
+    **dict.fromkeys(("root", "world_size", "size_bytes", "aggregated"), (int,)),
+    **dict.fromkeys(("in_place", "blocking"), (bool,)),
+}
+_MACHINE_TYPES: dict[str, tuple[type, ...]] = {
+    "gpus": (list,),
+    "hardware": (list,),
+    "foreign": (bool,),
+}
+_NEVER_NULL = ("aggregated", "blocking")
+_WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list of texts"}
+
+
+def _of_type(
+    document: Document, path: tuple[str | int, ...], value: Any, types: tuple[type, ...]
+) -> None:
+    """Raises UsageError where ``value`` is of no type that the field has."""
+    right = type(value) in types and (
+        type(value) is not list or all(type(word) is str for word in value)
+    )
+    if right or (value is None and path[-1] not in _NEVER_NULL):
+        return
+    words = " or ".join(_WORDS[one] for one in types)
+    raise UsageError(short(value), where=document.where(*path), expected=words)
 
 
 def _made(document: Document) -> Made:
@@ -127,8 +160,8 @@ def _noise(document: Document) -> dict[str, Noise]:
     for name in said:
         mapping(document, ("noise", name), ("between", "alone", "source"))
         found[name] = Noise(
-            _positive(document, ("noise", name, "between")),
-            _positive(document, ("noise", name, "alone")),
+            _positive(document, ("noise", name, "between"), most=_MOST_NOISE),
+            _positive(document, ("noise", name, "alone"), most=_MOST_NOISE),
             text(document, ("noise", name, "source")),
         )
     if found and len(found) < len(BANDS):
@@ -153,6 +186,8 @@ def _reference(document: Document, i: int) -> Reference:
             short(ranks), where=document.where(*path, "ranks"), expected="a list of ranks"
         )
     known = {k: v for k, v in said.items() if k in KEY and k not in {"collective", "ranks"}}
+    for key, value in known.items():
+        _of_type(document, (*path, key), value, _KEY_TYPES[key])
     sizes = {k: whole(document, (*path, k)) for k in ("size_bytes", "world_size")}
     p50 = at(document, (*path, "p50_us"))
     point = Timed(
@@ -186,10 +221,11 @@ def _each_once(document: Document, references: tuple[Reference, ...]) -> None:
         seen[one.point.key] = i
 
 
-def _positive(document: Document, path: tuple[str | int, ...]) -> float:
+def _positive(document: Document, path: tuple[str | int, ...], *, most: float = MOST_US) -> float:
     value = number(document, path, required=True)
-    if value is None or value <= 0:
-        raise UsageError(short(value), where=document.where(*path), expected="a number above 0")
+    if value is None or not 0 < value <= most:
+        expected = f"a number above 0, at most {most:g}"
+        raise UsageError(short(value), where=document.where(*path), expected=expected)
     return value
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import ClusterlabError, UsageError
@@ -17,6 +18,7 @@ from clusterlab.cost.routing import routing_of
 from clusterlab.records.documents import read_placement
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows
+from clusterlab.runs.fit import check_ranks, check_runs, problems_of
 from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.match import place_like
@@ -64,7 +66,7 @@ class Localised:
     """What runs say. ``ranks``: by fault, the ranks of its slow measurements. ``on``: the fabric, if any.
 
     ``measured``: how many messages and groups. ``next_probes``: those that would tell most beside them, where
-    anything is left to tell.
+    anything is left to tell. ``problems``: why that nothing is named would prove nothing.
     """
 
     answer: Answer
@@ -72,16 +74,34 @@ class Localised:
     on: Fabric | None
     measured: int
     next_probes: tuple[Probe, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def localise_runs(runs: Sequence[RunDir], fabric: Fabric | None = None) -> Localised | None:
     """What makes messages of ``runs`` slow, on ``fabric`` or the one that they were predicted on; None where
     there is nothing to compare.
 
-    Raises UsageError for runs of different ranks.
+    Raises UsageError for runs of different ranks, NoVerdictError for one that is given twice.
     """
+    check_runs(runs)
     placement = _placement(runs)
-    rows = {run.path: latest_rows(run.records().rows).rows for run in runs}
+    rows: dict[Path, Sequence[Row]] = {}
+    problems: list[str] = []
+    for run in runs:
+        every = run.records().rows
+        rows[run.path] = latest_rows(every).rows
+        check_ranks(run, rows[run.path], placement)
+        problems += problems_of(run, every, rows[run.path])
+    found = _localise(runs, rows, placement, fabric)
+    return None if found is None else replace(found, problems=tuple(problems))
+
+
+def _localise(
+    runs: Sequence[RunDir],
+    rows: Mapping[Path, Sequence[Row]],
+    placement: Placement | None,
+    fabric: Fabric | None,
+) -> Localised | None:
     rounds = [
         (step, not _one_by_one(run)) for run in runs for step in _rounds(_telling(rows[run.path]))
     ]
@@ -150,13 +170,18 @@ def _telling(rows: Sequence[Row]) -> list[Row]:
     """Of messages and of groups those of the largest size: small ones tell of latency. One-way messages where
     there are any, since those both ways at once tell of either; a point once.
     """
-    pairs = [r for r in rows if r.ranks is not None and len(r.ranks) == 2 and r.algbw_GBps > 0]
+    pairs = [
+        r for r in rows if r.ranks is not None and len(r.ranks) == 2 and 0 < r.algbw_GBps < math.inf
+    ]
     sent = [r for r in pairs if r.collective == "send"]
     sent = sent or [r for r in pairs if r.collective == "send_recv"]
     groups = [
         r
         for r in rows
-        if r.ranks is not None and len(r.ranks) > 2 and r.beside is None and r.busbw_GBps > 0
+        if r.ranks is not None
+        and len(r.ranks) > 2
+        and r.beside is None
+        and 0 < r.busbw_GBps < math.inf
     ]
     kept: list[Row] = []
     for some in (sent, groups):

@@ -11,7 +11,8 @@ def localised_json(found: Localised) -> dict[str, Any]:
     """Plain data."""
     answer = found.answer
     return {
-        "verdict": "named" if answer.faults else "nothing named",
+        "verdict": "named" if answer.faults else _nothing(found),
+        "problems": list(found.problems),
         "fabric": found.on.name if found.on is not None else None,
         "measured": found.measured,
         "looked_at": answer.looked_at,
@@ -28,6 +29,11 @@ def localised_json(found: Localised) -> dict[str, Any]:
     }
 
 
+def _nothing(found: Localised) -> str:
+    """What it means that nothing is named: no verdict where rows are missing or wrong."""
+    return "no_verdict" if found.problems else "nothing named"
+
+
 def localised_lines(found: Localised) -> list[str]:
     """For people."""
     answer = found.answer
@@ -39,8 +45,9 @@ def localised_lines(found: Localised) -> list[str]:
         lines.append(f"  fix: {finding.fix}")
     if not answer.faults:
         where = f" on {found.on.name}" if found.on is not None else ""
+        said = _nothing(found).replace("_", " ")
         lines.append(
-            f"nothing named{where}: {found.measured} messages and groups touch {answer.looked_at} of "
+            f"{said}{where}: {found.measured} messages and groups touch {answer.looked_at} of "
             f"{answer.components} parts; none is slower than {answer.sought:.0%} of its peers with "
             f"probability {answer.healthy:.1%}"
         )
@@ -49,6 +56,7 @@ def localised_lines(found: Localised) -> list[str]:
             for s in answer.ranking[:3]
             if s.confidence > 0.05
         ]
+    lines += [f"note: {problem}" for problem in found.problems]
     if found.next_probes:
         pairs = ", ".join(f"{a} ↔ {b}" for a, b in (p.ranks for p in found.next_probes[:8]))
         more = len(found.next_probes) - 8

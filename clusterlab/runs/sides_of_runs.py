@@ -45,9 +45,9 @@ def side_of_run(path: Path) -> Side:
         fabric=None if fabric is None else f"{fabric.design} ({fabric.sha256[:8]})",
         layout=_layout(placement),
         backend=_only(row.backend for row in latest),
-        missing=None if planned is None else max(0, planned - len(latest)),
+        missing=None if planned is None else max(0, planned - len(latest) + len(_untimed(latest))),
         problems=(*problems, *schema_problems(run.records_path)),
-        notes=tuple(records.warnings),
+        notes=(*records.warnings, *_of_untimed(latest)),
     )
 
 
@@ -63,8 +63,18 @@ def side_of_records(path: Path) -> Side:
         facts={"measured": _measured(latest)},
         backend=_only(row.backend for row in latest),
         problems=(*problems, *schema_problems(path)),
-        notes=tuple(records.warnings),
+        notes=(*records.warnings, *_of_untimed(latest)),
     )
+
+
+def _untimed(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if timed(row) is None]
+
+
+def _of_untimed(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Rows that say no time are points that are missing."""
+    count = len(_untimed(rows))
+    return (f"{count} rows without a time that a call can take are left out",) if count else ()
 
 
 def _placement(placement: Placement | None) -> dict[str, Any]:

@@ -15,13 +15,14 @@ from clusterlab.cost.scoring.measured import MeasuredPoint
 from clusterlab.cost.types import PredictRequest, one_group
 from clusterlab.records.documents import read_placement
 from clusterlab.records.run_dir import RunDir, open_run
-from clusterlab.records.store import latest_rows, read_records
+from clusterlab.records.store import latest_rows, read_records, schema_problems
 from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.runs.why_said import cleared_by_rows, said_by_environment, said_by_rows
 from clusterlab.runs.why_table import Table
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.match import matching_design, place_like
+from clusterlab.verdict.against.side import is_time, split_passes, timed
 from clusterlab.verdict.why.described import Said
 
 
@@ -36,9 +37,10 @@ def tables_of_run(path: Path, fabric: Fabric | None, asked: Asked) -> tuple[list
         notes.append(
             f"{len(rows) - len(plain)} rows of some ranks, or with something beside them, are not looked at"
         )
-    missing = _missing(run, len(rows))
+    missing = "; ".join(filter(None, (*_contradictions(run, read.rows), _missing(run, rows))))
     if not plain:
-        return [Table(run.info.name, (), empty=f"the run has no rows to look at; {missing}")], notes
+        empty = "; ".join(filter(None, ("the run has no rows to look at", missing)))
+        return [Table(run.info.name, (), empty=empty)], notes
     placement = read_placement(run.path)
     said, remarks = _environment(run)
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
@@ -80,23 +82,26 @@ def _table(
     if rows[0].backend != "nccl":
         empty = f"measured with {rows[0].backend}: causes are known of NCCL and RCCL alone"
         return Table(name, (), empty=empty, wrong=wrong)
-    timed = [row for row in rows if row.time_us_loop > 0]
+    known = [row for row in rows if is_time(row.time_us_loop)]
+    if not known:
+        empty = f"none of {len(rows)} rows has a time that a call can take"
+        return Table(name, (), empty=empty, wrong=wrong)
     try:
-        request = _request(timed[0], run, placement, fabric, asked)
-    except (ClusterlabError, IndexError) as error:
-        why = str(error) or "no row has a time"
-        return Table(name, (), empty=f"no prediction to hold it against: {why}", wrong=wrong)
-    points = tuple(_point(name, row, line) for line, row in enumerate(timed))
-    from_log = said_by_rows(timed, request)
-    predicted = tuple(row.predicted_time_us for row in timed)
+        request = _request(known[0], run, placement, fabric, asked)
+    except ClusterlabError as error:
+        empty = f"no prediction to hold it against: {error}"
+        return Table(name, (), empty=empty, wrong=wrong)
+    points = tuple(_point(name, row, line) for line, row in enumerate(known))
+    from_log = said_by_rows(known, request)
+    predicted = tuple(row.predicted_time_us for row in known)
     return Table(
         name,
         points,
         asked=asked,
         said=(*said, *from_log),
-        cleared=cleared_by_rows(timed, request),
+        cleared=cleared_by_rows(known, request),
         request=request,
-        expected_us=predicted if _calibrated(timed) else None,
+        expected_us=predicted if _calibrated(known) else None,
         wrong=wrong,
         missing=missing,
         remarks=remarks,
@@ -113,11 +118,19 @@ def _is_plain(row: Row) -> bool:
     return row.ranks is None and row.beside is None and row.uneven is None and row.aggregated == 1
 
 
-def _missing(run: RunDir, rows: int) -> str:
-    planned = run.info.planned_points
-    if planned is None or rows >= planned:
+def _missing(run: RunDir, rows: Sequence[Row]) -> str:
+    """Points that were to be measured: without a row, or with one whose time no call can take."""
+    measured = sum(is_time(row.time_us_loop) for row in rows)
+    planned = max(len(rows), run.info.planned_points or 0)
+    if measured >= planned:
         return ""
-    return f"{planned - rows} of {planned} planned points were not measured"
+    return f"{planned - measured} of {planned} planned points were not measured"
+
+
+def _contradictions(run: RunDir, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Why the rows as they stand are not of one measurement."""
+    _, _, twice = split_passes(t for row in rows if (t := timed(row)))
+    return (*twice, *schema_problems(run.records_path))
 
 
 def _environment(run: RunDir) -> tuple[tuple[Said, ...], tuple[str, ...]]:
@@ -140,6 +153,10 @@ def _request(
     """What is asked for the rows of a table, without the variables that the run had."""
     if placement is None:
         raise UsageError("the run says not where its ranks were (placement.json)")
+    if row.world_size != placement.world_size:
+        raise UsageError(
+            f"rows of {row.world_size} ranks, and placement.json has {placement.world_size}"
+        )
     found = fabric or fabric_of_run(run, unchanged=False) or _design(placement)
     placed = place_like(found, placement)
     said: Mapping[str, str | None] = (

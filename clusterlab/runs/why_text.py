@@ -9,7 +9,12 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.scoring.asked import Asked
-from clusterlab.cost.scoring.measured import MAX_FILE_BYTES, MeasuredPoint, measured_points
+from clusterlab.cost.scoring.measured import (
+    MAX_FILE_BYTES,
+    MeasuredPoint,
+    measured_points,
+    table_name,
+)
 from clusterlab.formats.measured.csv_table import name_tables, scorable, to_csv
 from clusterlab.formats.measured.plausible import named
 from clusterlab.formats.measured_csv import REQUIRED, CsvRow, parse_measured
@@ -41,16 +46,23 @@ def tables_of_rows(
         raise UsageError("no rows", where=name, expected="rows below the header")
     measured = measured_points([replace(row, health=None) for row in rows], file=name)
     points: dict[str, list[MeasuredPoint]] = {}
+    counts: dict[str, int] = {}
     for row in rows:
-        points.setdefault(row.table_id, [])
+        name_of_row = table_name(row)
+        points.setdefault(name_of_row, [])
+        counts[name_of_row] = counts.get(name_of_row, 0) + 1
+    by_line = {row.line: table_name(row) for row in rows}
+    left_out: dict[str, int] = {}
+    for line, _ in measured.unusable:
+        left_out[by_line[line]] = left_out.get(by_line[line], 0) + 1
     for point in measured.points:
         points.setdefault(point.table, []).append(point)
-    counts = {key: sum(row.table_id == key for row in rows) for key in points}
     tables = []
     for key, own in points.items():
-        if not own and key:
+        if not own:
             empty = f"none of {counts[key]} rows has a time or a bandwidth that a measurement gives"
             tables.append(Table(key, (), empty=empty, wrong=(wrong or {}).get(key, 0)))
+        lost = left_out.get(key, 0)
         kinds = by_kind(own)
         tables += [
             Table(
@@ -60,6 +72,7 @@ def tables_of_rows(
                 fabric=fabric,
                 asked=asked,
                 wrong=(wrong or {}).get(key, 0),
+                missing=f"{lost} of {counts[key]} rows hold no measurement" if lost else "",
             )
             for kind, part in kinds.items()
         ]

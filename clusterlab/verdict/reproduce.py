@@ -26,12 +26,16 @@ SIGNIFICANCE = 0.01
 
 
 class Outcome(StrEnum):
-    """What two runs say of each other. NOISY and NOTHING are no verdict."""
+    """What two runs say of each other. NOISY, NOTHING and UNFIT (rows that are missing or contradict each
+    other, one run twice) are no verdict; INVALID: wrong data.
+    """
 
     REPRODUCED = "reproduced"
     DIFFERENT = "different"
+    INVALID = "invalid"
     NOISY = "noisy"
     NOTHING = "nothing_in_common"
+    UNFIT = "no_verdict"
 
 
 @dataclass(frozen=True, slots=True)

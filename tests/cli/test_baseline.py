@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clusterlab.cli.main import main
 from clusterlab.runs.baseline_file import baseline_text, read_baseline
@@ -192,3 +193,72 @@ def test_a_baseline_of_unfit_runs_is_no_verdict(
     short = run_of(tmp_path, planned_points=40)
     assert baseline("save", short, "-o", tmp_path / "b.yaml") == 3
     assert not (tmp_path / "b.yaml").exists()
+
+
+WRONG_TYPES = [-1, 1.5, {}, [1], [[]], {"a": 1}]
+MAY_BE = [("loop_us", 1.5), ("ranks", [1]), ("aggregated", -1)]
+
+
+@pytest.mark.parametrize("value", WRONG_TYPES, ids=str)
+@pytest.mark.parametrize(
+    "field",
+    [
+        *(("machine", name) for name in ("gpus", "layout", "fabric", "backend", "hardware")),
+        ("versions", "library_version"),
+        *(("points", 0, name) for name in ("dtype", "op", "timing", "beside", "in_place")),
+        *(("points", 0, name) for name in ("loop_us", "aggregated", "blocking", "ranks", "runs")),
+    ],
+    ids=str,
+)
+def test_a_field_of_the_wrong_type_is_named(
+    tmp_path: Path,
+    saved: Path,
+    capsys: pytest.CaptureFixture[str],
+    field: tuple[str | int, ...],
+    value: object,
+) -> None:
+    if (field[-1], value) in MAY_BE:
+        pytest.skip("it may be that")
+    data = yaml.safe_load(saved.read_text())
+    at = data
+    for step in field[:-1]:
+        at = at[step]
+    at[field[-1]] = value
+    saved.write_text(f"# clusterlab baseline\n{yaml.safe_dump(data)}")
+    assert baseline("check", run_of(tmp_path), saved) == 2
+    err = capsys.readouterr().err
+    assert str(field[-1]) in err and "expected" in err and f"{saved}:" in err
+
+
+@pytest.mark.parametrize("value", [1e308, 0.0, -1.0, float("inf"), float("nan")])
+def test_noise_and_times_have_limits(
+    tmp_path: Path, saved: Path, capsys: pytest.CaptureFixture[str], value: float
+) -> None:
+    for field in (
+        ("noise", "small", "between"),
+        ("noise", "small", "alone"),
+        ("points", 0, "p50_us"),
+    ):
+        data = yaml.safe_load(saved.read_text())
+        at = data
+        for step in field[:-1]:
+            at = at[step]
+        at[field[-1]] = value
+        other = saved.with_name("other.yaml")
+        other.write_text(f"# clusterlab baseline\n{yaml.safe_dump(data)}")
+        assert baseline("check", run_of(tmp_path), other) == 2
+        assert str(field[-1]) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by", [1.0, 3.0])
+def test_a_baseline_without_tolerances_judges_nothing(
+    tmp_path: Path, saved: Path, capsys: pytest.CaptureFixture[str], by: float
+) -> None:
+    data = yaml.safe_load(saved.read_text())
+    data["noise"] = {}
+    for point in data["points"]:
+        point["slower"] = point["faster"] = None
+    saved.write_text(f"# clusterlab baseline\n{yaml.safe_dump(data)}")
+    assert baseline("check", run_of(tmp_path, by=by), saved) == 3
+    assert "no tolerance" in capsys.readouterr().out
+    assert baseline("check", run_of(tmp_path, by=by), saved, "--tolerance", "5%") == (by > 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.app import run as command
+from clusterlab.cli.main import main
 from clusterlab.core.dtypes import DTYPES
 from clusterlab.core.errors import NoVerdictError, UsageError
 from clusterlab.core.pairs import pair_steps, round_robin
@@ -17,6 +18,7 @@ from clusterlab.records.documents import write_placement
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.localise import localise_runs
 from clusterlab.topology.opening import open_fabric
+from tests.cli.test_unfit_rows import damaged
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
 FABRIC = "lab-8x1"
@@ -28,13 +30,16 @@ def placed(run: RunDir, hosts: int = 8, first: int = 0) -> RunDir:
     return run
 
 
-def pairs(root: Path, slow: set[int], *, first: int = 0) -> RunDir:
+def pairs(root: Path, slow: set[int], *, first: int = 0, planned: bool = False) -> RunDir:
     steps = pair_steps(round_robin(8), [65536], ["float32"])
     rows = [
         renamed(r, algbw_GBps=0.0245 / (2 if slow & set(r.ranks or ()) else 1))
         for r in fake_rows([p for step in steps for p in step])
     ]
-    return placed(make_run(root, rows, world_size=8), first=first)
+    return placed(
+        make_run(root, rows, world_size=8, planned_points=len(rows) if planned else None),
+        first=first,
+    )
 
 
 def groups(root: Path, slow: set[int]) -> RunDir:
@@ -69,6 +74,46 @@ def test_runs_of_the_same_ranks_count_together(tmp_path: Path) -> None:
     assert found is not None
     assert [f.name for f in found.answer.faults] == ["n1/nic0 ↔ leaf0"]
     assert found.measured == 56 + 6
+
+
+DAMAGES = {
+    "rows missing": lambda rows: rows[::2],
+    "no rate": lambda rows: [{**rows[0], "algbw_GBps": 0.0}, *rows[1:]],
+    "no end of a rate": lambda rows: [{**rows[0], "algbw_GBps": "Infinity"}, *rows[1:]],
+    "wrong data": lambda rows: [{**rows[0], "wrong": 3}, *rows[1:]],
+    "twice, with other figures": lambda rows: [{**rows[0], "time_us_loop": 1e3}, *rows],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("slow", [set(), {5}], ids=["whole", "slow"])
+def test_nothing_named_among_unfit_rows_is_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], slow: set[int], damage: str
+) -> None:
+    run = pairs(tmp_path, slow, planned=True)
+    words = ["localise", str(run.path), "--fabric", FABRIC]
+    assert main(words) == (1 if slow else 0)
+    damaged(run.path, DAMAGES[damage])
+    capsys.readouterr()
+    assert main([*words, "--json"]) == (1 if slow else 3)
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == ("named" if slow else "no_verdict") and found["problems"]
+    assert main(words) == (1 if slow else 3)
+    assert found["problems"][0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ranks", [[0, 99], [-1, 0], [3, 3]])
+def test_rows_of_ranks_that_the_run_had_not_are_refused(tmp_path: Path, ranks: list[int]) -> None:
+    run = pairs(tmp_path, set())
+    damaged(run.path, lambda rows: [{**rows[0], "ranks": ranks}, *rows[1:]])
+    with pytest.raises(UsageError, match="different ranks below the 8"):
+        localise_runs([run])
+
+
+def test_a_run_counts_once(tmp_path: Path) -> None:
+    run = pairs(tmp_path, {5})
+    with pytest.raises(NoVerdictError, match="given twice"):
+        localise_runs([run, run], open_fabric(FABRIC))
 
 
 def test_runs_of_other_ranks_are_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from clusterlab.runs.why_run import tables_of_run
 from clusterlab.runs.why_text import tables_of_file
 from clusterlab.topology.opening import open_fabric
 from clusterlab.verdict.why.types import TableAnswer
+from tests.cli.test_unfit_rows import DAMAGES, damaged
 from tests.runs.why_runs import SIZES, why_run
 from tests.support import shared_dir
 from tests.verdict.why.systems import at_most, changed, points_of
@@ -326,11 +327,51 @@ def test_a_run_without_rows_and_one_of_mixed_schemas(tmp_path: Path) -> None:
     older = {**json.loads(lines[0]), "schema_version": 2}
     del older["memory"]
     file.write_text("\n".join([json.dumps(older), *lines[1:]]))
-    assert run(mixed).answers[0].verdict == Verdict.PASS
+    answer = run(mixed).answers[0]
+    assert answer.verdict == Verdict.NO_VERDICT and "schema versions 2 and" in answer.reason
     newer = {**json.loads(lines[0]), "schema_version": 99}
     file.write_text("\n".join([json.dumps(newer), *lines[1:]]))
     with pytest.raises(UsageError, match="schema"):
         run(mixed)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_rows_that_are_not_there_or_contradict_each_other_are_no_pass(
+    tmp_path: Path, damage: str
+) -> None:
+    path = why_run(tmp_path, FINE_TIMES, planned=len(FINE_TIMES))
+    assert run(path).exit_code == ExitCode.OK
+    damaged(path, DAMAGES[damage])
+    found = run(path)
+    assert found.exit_code != ExitCode.OK
+    assert all(a.reason and "index" not in a.reason for a in found.answers)
+
+
+@pytest.mark.parametrize("ranks", [-2, 0, 1, 4, 10**18])
+def test_rows_of_other_ranks_than_the_run_had_are_no_verdict(tmp_path: Path, ranks: int) -> None:
+    path = why_run(tmp_path, FINE_TIMES)
+    damaged(path, lambda rows: [{**row, "world_size": ranks} for row in rows])
+    (found,) = run(path).answers
+    assert found.verdict == Verdict.NO_VERDICT and "placement.json has 2" in found.reason
+
+
+@pytest.mark.parametrize("table", ["", "box"])
+@pytest.mark.parametrize("lost", ["a time", "every time", "one rank"])
+def test_rows_of_a_file_that_hold_no_measurement_are_no_pass(
+    tmp_path: Path, table: str, lost: str
+) -> None:
+    path = csv_of(tmp_path / "a.csv", {table: FINE}, lambda _: ("", "", ""))
+    assert run(path).exit_code == ExitCode.OK
+    with path.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows[:1] if lost == "a time" else rows:
+        row.update({"n_ranks": "1"} if lost == "one rank" else {"time_us": "0"})
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    found = run(path)
+    assert found.exit_code == ExitCode.NO_VERDICT and len(found.answers) == 1
 
 
 def test_eager_calls_are_held_against_what_issuing_them_takes(tmp_path: Path) -> None:

@@ -187,9 +187,8 @@ def _disagrees(row: CsvRow, time_us: float, factor: float) -> bool:
 def _point(row: CsvRow) -> MeasuredPoint:
     """A row as a point without its time, line and count: the key that repeats share."""
     name = _our_name(row.collective)
-    table = row.table_id or f"{row.system} {name} {row.n_ranks} {row.nccl_version}".strip()
     return MeasuredPoint(
-        table=table,
+        table=table_name(row),
         system=row.system,
         gpu=row.gpu,
         n_nodes=row.n_nodes,
@@ -209,6 +208,12 @@ def _point(row: CsvRow) -> MeasuredPoint:
         line=0,
         samples=0,
     )
+
+
+def table_name(row: CsvRow) -> str:
+    """The table that a row belongs to; of a file without tables, what makes a curve."""
+    name = _our_name(row.collective)
+    return row.table_id or f"{row.system} {name} {row.n_ranks} {row.nccl_version}".strip()
 
 
 def _our_name(word: str) -> str:

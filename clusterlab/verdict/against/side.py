@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -111,11 +110,22 @@ class Side:
         return tuple(point for point in self.points if point.wrong)
 
 
+MOST_US = 3.6e9
+"""An hour: no call takes longer (16 GiB take 20 minutes at 0.1 Gb/s)."""
+
+
+def is_time(time_us: float) -> bool:
+    """Whether a call can have taken that long: not nothing, less than nothing, or for ever."""
+    return 0 < time_us <= MOST_US
+
+
 def timed(row: Row) -> Timed | None:
     """A row as a point; None for one without a time."""
-    if not 0 < row.time_us_loop < math.inf:
+    if not is_time(row.time_us_loop):
         return None
-    known = 0 < row.time_us_p50 < math.inf
+    known = is_time(row.time_us_p50)
+    low, high = row.p50_low_us, row.p50_high_us
+    around = known and low is not None and high is not None and 0 < low <= row.time_us_p50 <= high
     return Timed(
         collective=row.collective,
         size_bytes=row.size_bytes,
@@ -132,8 +142,8 @@ def timed(row: Row) -> Timed | None:
         aggregated=row.aggregated,
         blocking=row.blocking,
         p50_us=row.time_us_p50 if known else None,
-        low_us=row.p50_low_us if known else None,
-        high_us=row.p50_high_us if known else None,
+        low_us=low if around else None,
+        high_us=high if around else None,
         iterations=row.samples or row.iterations,
         wrong=row.wrong,
         steady=not wide(row) and not scattered(row),

@@ -32,6 +32,7 @@ from clusterlab.verdict.why.types import Hypothesis, TableAnswer
 from clusterlab.verdict.why.world import world_of
 
 LEAST_POINTS = 2
+LEAST_RANKS = 2
 _NOTHING_ASKED = Asked()
 
 
@@ -64,6 +65,9 @@ def explain_table(
             "one point is no curve: measure more sizes",
             points=len(points),
         )
+    if points[0].n_ranks < LEAST_RANKS:
+        reason = f"{points[0].n_ranks} rank sends nothing to others: no time is to be expected"
+        return TableAnswer(name, Verdict.NO_VERDICT, reason, points=len(points))
     try:
         scene, remarks = _scene(points, fabric, asked, said, request)
         scene = _as_predicted(replace(scene, cleared=cleared), points, expected_us)
