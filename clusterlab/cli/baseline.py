@@ -27,7 +27,10 @@ A tolerance is what one run in a hundred leaves at a point, from how far the run
 far runs differ on two H200. Three runs or more say it for this machine. The file names who made it, when, and
 of what.
 
-Exit codes: 0 saved, 2 bad input, 3 the runs are not of one thing, or one of them is unfit.
+A run that was noisy (a tenth of its points unsteady) and a point that was steady in no run are refused by
+name, unless --allow-noisy.
+
+Exit codes: 0 saved, 2 bad input, 3 the runs are not of one thing, or one of them is unfit or noisy.
 """
 _CHECK_EXAMPLE = """Examples:
 
@@ -59,6 +62,10 @@ def save(
     tolerance: Annotated[
         str | None, typer.Option("--tolerance", help="For every point, instead of the spread: 5%.")
     ] = None,
+    allow_noisy: Annotated[
+        bool,
+        typer.Option("--allow-noisy", help="Take points that were unsteady while measured, too."),
+    ] = False,
     reframe: Annotated[
         Path | None,
         typer.Option("--reframe", help="Write ReFrame's references here (Python, or .json)."),
@@ -80,7 +87,7 @@ def save(
     if output is None and reframe is None:
         raise UsageError("no file to write", where="-o", expected="-o FILE, --reframe FILE or both")
     stated = None if tolerance is None else percentage(tolerance, where="--tolerance")
-    made = baseline_of(str(output or reframe), runs, tolerance=stated)
+    made = baseline_of(str(output or reframe), runs, tolerance=stated, allow_noisy=allow_noisy)
     sources = [Path(run) for run in runs if Path(run).is_file()]
     if output is not None:
         write_output(output, baseline_text(made), sources=sources)

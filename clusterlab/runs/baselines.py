@@ -22,7 +22,9 @@ from clusterlab.verdict.baseline.make import make_baseline
 from clusterlab.verdict.baseline.model import Baseline, Made
 
 
-def baseline_of(name: str, runs: Sequence[str], *, tolerance: float | None = None) -> Baseline:
+def baseline_of(
+    name: str, runs: Sequence[str], *, tolerance: float | None = None, allow_noisy: bool = False
+) -> Baseline:
     """A baseline of runs and files, made now by this user. Raises UsageError and NoVerdictError."""
     sides = read_sides(runs)
     made = Made(
@@ -32,7 +34,7 @@ def baseline_of(name: str, runs: Sequence[str], *, tolerance: float | None = Non
         clusterlab=__version__,
         runs=tuple(side.run_id or side.name for side in sides),
     )
-    return make_baseline(name, sides, made, tolerance=tolerance)
+    return make_baseline(name, sides, made, tolerance=tolerance, allow_noisy=allow_noisy)
 
 
 def open_baseline(name: str, side: Side, *, system: str | None = None) -> Baseline:
@@ -58,7 +60,7 @@ def open_baseline(name: str, side: Side, *, system: str | None = None) -> Baseli
         )
     reference = read_side(name)
     made = Made("?", "?", "?", __version__, (reference.run_id or reference.name,))
-    return make_baseline(name, [reference], made)
+    return make_baseline(name, [reference], made, allow_noisy=True)
 
 
 def _looks_like_references(content: str) -> bool:

@@ -18,9 +18,11 @@ from typing import Any
 from clusterlab.core.errors import NoVerdictError
 from clusterlab.verdict.against.noise import BANDS, Noise, band, default_noise
 from clusterlab.verdict.against.pairing import pair
-from clusterlab.verdict.against.side import Side, Timed
+from clusterlab.verdict.against.side import Side, Timed, label
 from clusterlab.verdict.baseline.model import VERSIONS, Baseline, Made, Reference
+from clusterlab.verdict.steady import NOISY_SHARE
 
+_MOST_NAMED = 4
 _WEIGHT = 4
 _Z99 = 2.576
 _OWN_SPREAD = 3
@@ -31,17 +33,30 @@ _OWN = 0.5
 
 
 def make_baseline(
-    name: str, sides: Sequence[Side], made: Made, *, tolerance: float | None = None
+    name: str,
+    sides: Sequence[Side],
+    made: Made,
+    *,
+    tolerance: float | None = None,
+    allow_noisy: bool = False,
 ) -> Baseline:
     """The baseline of ``sides``, runs of the same sweep. ``tolerance``: a share for every point instead.
+    Where a point was steady in some runs, these are its reference.
 
-    Raises NoVerdictError where they are not runs of one thing, or one of them is unfit.
+    Raises NoVerdictError where they are not runs of one thing, or one of them is unfit; where one was noisy
+    or a point was steady in none of them, unless ``allow_noisy``.
     """
     _check(sides)
+    if not allow_noisy and (shaken := unsteady_words(sides)):
+        raise NoVerdictError(
+            f"unsteady while measured, so no reference: {'; '.join(shaken)}",
+            fix="measure again on a quiet machine, or --allow-noisy takes them as they are",
+        )
     held: dict[tuple[object, ...], list[Timed]] = {}
     for side in sides:
         for point in side.points:
             held.setdefault(point.key, []).append(point)
+    held = {key: [p for p in own if p.steady] or own for key, own in held.items()}
     middle = {key: _middle(own) for key, own in held.items()}
     noise = {} if tolerance is not None else _noise(sides, middle)
     if tolerance is not None:
@@ -66,6 +81,28 @@ def make_baseline(
         versions=versions_of(first),
         foreign=first.foreign,
     )
+
+
+def unsteady_words(sides: Sequence[Side]) -> list[str]:
+    """The noisy runs, by the share of unsteady points that ``bench`` goes by (verdict/steady.py), and the
+    points that were steady in no run; nothing where all is well.
+    """
+    found = [
+        f"{side.name}: {_few(shaken)} ({len(shaken)} of {len(side.points)} points)"
+        for side in sides
+        if (shaken := [p for p in side.points if not p.steady])
+        and len(shaken) >= NOISY_SHARE * len(side.points)
+    ]
+    if found:
+        return found
+    steady = {p.key for side in sides for p in side.points if p.steady}
+    never = {p.key: p for side in sides for p in side.points if p.key not in steady}
+    return [_few(list(never.values()))] if never else []
+
+
+def _few(points: Sequence[Timed]) -> str:
+    named = ", ".join(map(label, points[:_MOST_NAMED]))
+    return named + (f" and {len(points) - _MOST_NAMED} more" if len(points) > _MOST_NAMED else "")
 
 
 def machine_of(side: Side) -> dict[str, Any]:

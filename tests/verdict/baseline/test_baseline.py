@@ -262,6 +262,45 @@ def test_runs_that_are_not_of_one_thing_make_no_baseline(
         make_baseline("b", runs, made())
 
 
+def shaken(run: Side, which: slice, factor: float = 1.0) -> Side:
+    """``run`` with points that were unsteady, and longer."""
+    chosen = {p.key for p in run.points[which]}
+    return replace(
+        run,
+        points=tuple(
+            replace(p, steady=False, p50_us=(p.p50_us or 1) * factor) if p.key in chosen else p
+            for p in run.points
+        ),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("tolerance", [None, 0.05])
+@pytest.mark.parametrize("which", [slice(0, 1), slice(5, 7), slice(None)], ids=str)
+def test_points_that_no_run_knows_are_no_reference_unless_that_is_meant(
+    count: int, tolerance: float | None, which: slice
+) -> None:
+    runs = [shaken(run, which) for run in sides(count, curve=ONE)]
+    with pytest.raises(NoVerdictError) as refused:
+        make_baseline("b", runs, made(), tolerance=tolerance)
+    assert label(ONE[which][0]) in str(refused.value) and "--allow-noisy" in str(refused.value)
+    taken = make_baseline("b", runs, made(), tolerance=tolerance, allow_noisy=True)
+    assert len(taken.points) == len(ONE)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_one_noisy_run_of_three_is_named_and_a_few_points_have_other_runs(at: int) -> None:
+    runs = sides(3, curve=ONE)
+    noisy = [shaken(run, slice(0, 10)) if i == at else run for i, run in enumerate(runs)]
+    with pytest.raises(NoVerdictError, match=rf"r{at}: .* \(10 of {len(ONE)} points"):
+        make_baseline("b", noisy, made())
+    few = [shaken(run, slice(2, 4), factor=3.0) if i == at else run for i, run in enumerate(runs)]
+    found = make_baseline("b", few, made())
+    assert [r.runs for r in found.points[1:5]] == [3, 2, 2, 3]
+    others = [run.points[2].p50_us or 0 for i, run in enumerate(runs) if i != at]
+    assert min(others) <= (found.points[2].point.p50_us or 0) <= max(others)
+
+
 def test_it_is_plain_data() -> None:
     import json
 
