@@ -39,8 +39,8 @@ The medians of a point agree when they differ by no more than the 95 % intervals
 2 % more. One point in twenty may miss. What differs in points that were unsteady, or in a noisy run, is no
 verdict: repeat it on a quiet machine. Nor is agreement one where most medians may differ by more than 10 %.
 
-Exit codes: 0 reproduced, 1 different and the machine quiet, or wrong data, 2 not two runs, 3 noisy, no point in
-common, one run twice, or rows missing.
+Exit codes: 0 reproduced, 1 different and the machine quiet, or wrong data, 2 not two runs, 3 noisy, no
+point in common, one run twice, or rows missing.
 """
 _MOST_SHOWN = 12
 
