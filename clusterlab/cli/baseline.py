@@ -87,7 +87,13 @@ def save(
     if output is None and reframe is None:
         raise UsageError("no file to write", where="-o", expected="-o FILE, --reframe FILE or both")
     stated = None if tolerance is None else percentage(tolerance, where="--tolerance")
-    made = baseline_of(str(output or reframe), runs, tolerance=stated, allow_noisy=allow_noisy)
+    made = baseline_of(
+        str(output or reframe),
+        runs,
+        tolerance=stated,
+        allow_noisy=allow_noisy,
+        told=lambda note: typer.echo(f"note: {note}", err=True),
+    )
     sources = [Path(run) for run in runs if Path(run).is_file()]
     if output is not None:
         write_output(output, baseline_text(made), sources=sources)

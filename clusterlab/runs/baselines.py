@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,10 +23,19 @@ from clusterlab.verdict.baseline.model import Baseline, Made
 
 
 def baseline_of(
-    name: str, runs: Sequence[str], *, tolerance: float | None = None, allow_noisy: bool = False
+    name: str,
+    runs: Sequence[str],
+    *,
+    tolerance: float | None = None,
+    allow_noisy: bool = False,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Baseline:
-    """A baseline of runs and files, made now by this user. Raises UsageError and NoVerdictError."""
+    """A baseline of runs and files, made now by this user; ``told`` hears what of them is left out. Raises
+    UsageError and NoVerdictError.
+    """
     sides = read_sides(runs)
+    for note in (note for side in sides for note in side.notes):
+        told(note)
     made = Made(
         by=_user(),
         host=socket.gethostname(),

@@ -37,8 +37,11 @@ class Foreign:
     repeats: tuple[tuple[str, str], ...]
 
 
-def read_measured(paths: Sequence[Path], given: Given | None = None) -> Foreign:
-    """What each file holds, with what the user says beside it; ``-`` is standard input.
+def read_measured(
+    paths: Sequence[Path], given: Given | None = None, *, stdin: bytes | None = None
+) -> Foreign:
+    """What each file holds, with what the user says beside it; ``-`` is standard input, or ``stdin`` where
+    somebody has read that already.
 
     One that cannot be read, or holds nothing that was measured, keeps nobody from the others.
     """
@@ -53,7 +56,7 @@ def read_measured(paths: Sequence[Path], given: Given | None = None) -> Foreign:
             if place in seen:  # a pipe cannot be read again
                 repeats.append((name, seen[place]))
                 continue
-            file, content = _read(path, name)
+            file, content = _read(path, name, stdin)
             if content in seen:
                 repeats.append((name, seen[content]))
                 continue
@@ -71,10 +74,10 @@ def _with_given(file: MeasuredFile, given: Given) -> MeasuredFile:
     return replace(filled, findings=tuple(findings))
 
 
-def _read(path: Path, name: str) -> tuple[MeasuredFile, str]:
+def _read(path: Path, name: str, stdin: bytes | None) -> tuple[MeasuredFile, str]:
     """A file, and the digest of its content."""
     if str(path) == "-":
-        return _read_stream(sys.stdin.buffer, name)
+        return _read_stream(sys.stdin.buffer if stdin is None else io.BytesIO(stdin), name)
     if path.exists() and not path.is_file() and not path.is_fifo():
         raise UsageError("not a regular file", where=name, expected=_EXPECTED)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from clusterlab.core.collectives import COLLECTIVES
 from clusterlab.core.dtypes import dtype
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Finding
 from clusterlab.core.measured import MeasuredRow
 from clusterlab.cost.scoring.measured import MeasuredPoint, measured_points
 from clusterlab.formats.measured_csv import parse_measured
@@ -130,7 +131,7 @@ def side_of_foreign(path: Path) -> Side:
         )
     found = [timed for row in rows if (timed := _of_row(row))]
     kept, passes, problems = split_passes(found)
-    dropped = len(rows) - len(found)
+    dropped, what = len(rows) - len(found), "collective, ranks, size or time"
     first = rows[0] if rows else None
     return Side(
         name=str(path),
@@ -142,12 +143,16 @@ def side_of_foreign(path: Path) -> Side:
         layout=_layout(first),
         problems=problems,
         notes=(
-            (f"{path}: {dropped} rows without collective, ranks, size or time are left out",)
-            if dropped
-            else ()
+            *((f"{path}: {dropped} rows without {what} are left out",) if dropped else ()),
+            *left_out(read.files[0].findings),
         ),
         foreign=True,
     )
+
+
+def left_out(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Of a file's findings which rows are left out, and why."""
+    return tuple(e for one in findings if one.code == "rows_unusable" for e in one.evidence)
 
 
 def _of_row(row: MeasuredRow) -> Timed | None:

@@ -19,6 +19,7 @@ from clusterlab.formats.measured.csv_table import name_tables, scorable, to_csv
 from clusterlab.formats.measured.plausible import named
 from clusterlab.formats.measured_csv import REQUIRED, CsvRow, parse_measured
 from clusterlab.runs.foreign import read_measured
+from clusterlab.runs.sides_of_files import left_out
 from clusterlab.runs.why_table import Table, by_kind, part_name
 from clusterlab.topology.fabric import Fabric
 
@@ -28,10 +29,11 @@ def tables_of_file(
 ) -> tuple[list[Table], list[str]]:
     """The tables in ``path`` (- is standard input), and notes. Raises UsageError where there are none."""
     name = "standard input" if str(path) == "-" else str(path)
-    text = _csv_text(path, name)
+    data = _content(path, name)
+    text = _csv_text(path, name, data)
     if text is not None:
         return tables_of_rows(parse_measured(text, file=name), name, fabric, asked)
-    return _foreign(path, fabric, asked)
+    return _foreign(path, fabric, asked, data)
 
 
 def tables_of_rows(
@@ -87,8 +89,8 @@ def tables_of_rows(
     return tables, notes
 
 
-def _csv_text(path: Path, name: str) -> str | None:
-    """The text of a CSV file of measurements; None for anything else."""
+def _content(path: Path, name: str) -> bytes:
+    """All of it, once: standard input cannot be read again."""
     try:
         if str(path) == "-":
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
@@ -103,10 +105,15 @@ def _csv_text(path: Path, name: str) -> str | None:
         ) from None
     if len(data) > MAX_FILE_BYTES:
         raise UsageError("too large", where=name, expected=f"at most {MAX_FILE_BYTES} B")
+    return data
+
+
+def _csv_text(path: Path, name: str, data: bytes) -> str | None:
+    """The text of a CSV file of measurements; None for anything else."""
     head = data[:4096].decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
     first = head.splitlines()[0] if head else ""
     is_csv = "," in first and bool({c.strip() for c in first.split(",")} & set(REQUIRED))
-    if not is_csv and str(path) != "-" and path.suffix != ".csv":
+    if not is_csv and path.suffix != ".csv":
         return None
     try:
         return data.decode("utf-8")
@@ -116,9 +123,11 @@ def _csv_text(path: Path, name: str) -> str | None:
         ) from None
 
 
-def _foreign(path: Path, fabric: Fabric | None, asked: Asked) -> tuple[list[Table], list[str]]:
+def _foreign(
+    path: Path, fabric: Fabric | None, asked: Asked, data: bytes
+) -> tuple[list[Table], list[str]]:
     """What ``clusterlab import`` reads, as it would write it."""
-    found = read_measured([path])
+    found = read_measured([path], stdin=data)
     if found.refused:
         raise found.refused[0]
     rows = [row for file in found.files for row in file.rows]
@@ -136,4 +145,7 @@ def _foreign(path: Path, fabric: Fabric | None, asked: Asked) -> tuple[list[Tabl
         key = names[row.source, row.table]
         wrong[key] = wrong.get(key, 0) + (row.wrong or 0)
     text = to_csv(kept, table_ids=names)
-    return tables_of_rows(parse_measured(text, file=str(path)), str(path), fabric, asked, wrong)
+    tables, notes = tables_of_rows(
+        parse_measured(text, file=str(path)), str(path), fabric, asked, wrong
+    )
+    return tables, [*notes, *(note for file in found.files for note in left_out(file.findings))]

@@ -61,6 +61,24 @@ def common_ratio(timings: Iterable[Timing], *, exact: bool = False) -> Ratio:
     return Ratio(low, high)
 
 
+def agreed_ratio(timings: Sequence[Timing], *, exact: bool = False) -> Ratio:
+    """What all rows allow together, or where single ones contradict the rest, what more than half allow."""
+    common = common_ratio(timings, exact=exact)
+    if common.low <= common.high:
+        return common
+    each = [ratio(one, exact=exact) for one in timings]
+    ends = sorted([(r.low, 0) for r in each] + [(r.high, 1) for r in each])
+    most, at, open_now = 0, 0.0, 0
+    for value, closes in ends:
+        open_now += -1 if closes else 1
+        if open_now > most:
+            most, at = open_now, value
+    if 2 * most <= len(each):
+        return common
+    held = [r for r in each if r.low <= at <= r.high]
+    return Ratio(max(r.low for r in held), min(r.high for r in held))
+
+
 def count_factor(rows: Iterable[NcclTestsRow]) -> int | None:
     """How many counts of elements the size holds: 1 where the count is the whole buffer, the number of ranks
     where it is one rank's part. None: the rows do not say, or disagree.

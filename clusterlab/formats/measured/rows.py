@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.collectives import COLLECTIVES, busbw_factor, collective
@@ -12,7 +13,7 @@ from clusterlab.core.measured import FORCED, OBSERVED, MeasuredRow
 from clusterlab.formats.measured import table_findings as found
 from clusterlab.formats.measured.evidence import (
     Ratio,
-    common_ratio,
+    agreed_ratio,
     count_factor,
     possible_collectives,
     ratio,
@@ -48,14 +49,17 @@ def measured_rows(
         for half, in_place in ((row.out_of_place, False), (row.in_place, True))
         if half is not None
     ]
-    sound = (
+    sound = [
         half
         for row, half, _ in halves
         if doubt(half.time_us, half.busbw_GBps, half.algbw_GBps) is None
-    )
-    between = common_ratio(sound, exact=exact)
+    ]
+    between = agreed_ratio(sound, exact=exact)
     setting = _setting(table, between)
     doubts = {(row.line, in_place): _doubt(row, half, setting) for row, half, in_place in halves}
+    doubts |= _odd_ones(
+        [one for one in halves if doubts[one[0].line, one[2]] is None], setting, between, exact
+    )
     kept = [one for one in halves if doubts[one[0].line, one[2]] is None]
     rows = [
         _row(
@@ -151,6 +155,46 @@ def _ranks_proved(table: Table, between: Ratio, name: str | None) -> tuple[int |
 def _doubt(row: NcclTestsRow, half: Timing, setting: Setting) -> str | None:
     moves = row.size_bytes > 0 and setting.world_size != 1
     return doubt(half.time_us, half.busbw_GBps, half.algbw_GBps, moves=moves)
+
+
+def _odd_ones(
+    halves: Sequence[tuple[NcclTestsRow, Timing, bool]],
+    setting: Setting,
+    between: Ratio,
+    exact: bool,
+) -> dict[tuple[int, bool], str | None]:
+    """Halves whose busbw and algbw do not fit, where more than half of the table's do: nobody knows which of
+    their figures is right. Where most do not, it is the collective or the ranks that are others.
+    """
+    factor = None
+    if setting.collective is not None and setting.world_size is not None:
+        factor = busbw_factor(setting.collective, setting.world_size)
+    elif between.low > between.high:
+        return {}
+    odd = [
+        (row, half, in_place)
+        for row, half, in_place in halves
+        if not (
+            _fits(half, setting, exact)
+            if factor is not None
+            else _overlap(ratio(half, exact=exact), between)
+        )
+    ]
+    if 2 * len(odd) >= len(halves):
+        return {}
+    told = f"{factor or between.low:.4g} ×"
+    return {
+        (
+            row.line,
+            in_place,
+        ): f"a busbw of {half.busbw_GBps:g} GB/s that is not {told} its algbw of "
+        f"{half.algbw_GBps:g} GB/s, as in the other rows"
+        for row, half, in_place in odd
+    }
+
+
+def _overlap(one: Ratio, other: Ratio) -> bool:
+    return one.low <= other.high + 1e-9 and other.low <= one.high + 1e-9
 
 
 def _fits(timing: Timing, setting: Setting, exact: bool) -> bool:
