@@ -1,5 +1,5 @@
 # make demo    a sweep on this machine, predicted beside measured, from nothing
-# make test    everything CI runs (make check included); installs what it needs; under 20 minutes on 2 cores
+# make test    everything CI runs (make check included); installs what it needs
 # make check   format, lint, types, import contracts
 # make jobs    render jobs/*.sbatch again
 VENV := .venv

@@ -109,4 +109,5 @@ def test_a_rank_that_is_stopped_at_the_start_ends_the_run_also_if_it_serves_the_
     # Of two that wait one may end first; then the other has lost it. Rank 0 says it on the terminal.
     said = (folder / "logs" / "rank-1.log").read_text() + capfd.readouterr().err
     assert "start of the run: not finished within" in said
-    assert ("store does not answer: rank 0 is stopped or held up" in said) == (victim == 0)
+    # On a busy machine a rank may still be reaching the store when these 2 s are over, whoever is stopped.
+    assert victim or "store does not answer: rank 0 is stopped or held up" in said
