@@ -57,6 +57,7 @@ def compare(
 ) -> int:
     """Compare runs: what differs, how much faster or slower, and whether that is a regression."""
     from clusterlab.cli.compare_text import comparison_lines
+    from clusterlab.cli.shown import shown
     from clusterlab.runs.sides import read_side, read_sides
     from clusterlab.runs.words import percentage, words_of
     from clusterlab.verdict.against.comparison import against
@@ -84,7 +85,8 @@ def compare(
         typer.echo(json.dumps({"verdict": worst.value, "comparisons": comparisons}))
     else:
         for i, one in enumerate(found):
-            typer.echo("\n".join([*([""] if i else []), *comparison_lines(one, all_points=points)]))
+            lines = [*([""] if i else []), *comparison_lines(one, all_points=points)]
+            typer.echo(shown("\n".join(lines)))
     codes = {one.outcome.exit_code for one in found}
     return next(c for c in (ExitCode.FINDING, ExitCode.NO_VERDICT, ExitCode.OK) if c in codes)
 

@@ -111,6 +111,7 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> int:
     """Say whether a second run found what the first one did, within the intervals that they state."""
+    from clusterlab.cli.shown import shown
     from clusterlab.runs.reproducing import reproduced
     from clusterlab.verdict.reproduce import Outcome
 
@@ -119,7 +120,7 @@ def reproduce(
         typer.echo(json.dumps(_reproduction_data(found)))
     else:
         for line in _reproduction_lines(found):
-            typer.echo(line)
+            typer.echo(shown(line))
     codes = {
         Outcome.REPRODUCED: ExitCode.OK,
         Outcome.DIFFERENT: ExitCode.FINDING,

@@ -53,10 +53,21 @@ def write_json(path: Path, data: Any) -> None:
     write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
 
 
+def read_regular(path: Path) -> bytes:
+    """What is in ``path``. Raises UsageError for a pipe or a device, which nobody may ever write to."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(
+            "no regular file", where=str(path), expected="a file as clusterlab wrote it"
+        )
+    return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
     """The JSON document in ``path``. Raises UsageError naming the line at fault."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_regular(path))
+    except RecursionError:
+        raise UsageError("not JSON: nested too deeply", where=str(path)) from None
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
     except json.JSONDecodeError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point, Row
-from clusterlab.records.files import OwnedDescriptor, storage_error
+from clusterlab.records.files import OwnedDescriptor, read_regular, storage_error
 from clusterlab.records.schema import row_from_data, row_to_line
 
 RECORDS = "records.jsonl"
@@ -81,7 +81,7 @@ def read_records(path: Path) -> RecordsRead:
     """
     file = path / RECORDS if path.is_dir() else path
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except FileNotFoundError:
         if not path.is_dir():
             raise UsageError("no such file", where=str(file)) from None
@@ -103,7 +103,7 @@ def parse_records(content: bytes, *, where: str) -> RecordsRead:
             continue
         try:
             data = json.loads(line)
-        except ValueError:  # bad JSON or bad UTF-8: half a line
+        except (ValueError, RecursionError):  # bad JSON or bad UTF-8: half a line
             truncated = number == len(lines)
             foreign += not line.lstrip().startswith(b"{")
             place = "ends in half a line" if truncated else "half-written line skipped"
@@ -123,7 +123,7 @@ def schema_problems(path: Path) -> tuple[str, ...]:
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             data = json.loads(line)
-        except ValueError:  # half a line: the reader has warned of it
+        except (ValueError, RecursionError):  # half a line: the reader has warned of it
             continue
         if isinstance(data, dict):
             versions.add(data.get("schema_version"))
