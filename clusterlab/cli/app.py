@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -47,6 +48,16 @@ _CliError: type[Exception] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
 )
 _PROGRAM = "clusterlab"
+_WORDS = (
+    (r"Input should be greater than or equal to (\S+)", r"expected at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"expected at most \1"),
+    (r"Input should be greater than (\S+)", r"expected more than \1"),
+    (r"Input should be less than (\S+)", r"expected less than \1"),
+    (r"Input should be a valid integer\b.*", "expected a whole number"),
+    (r"Input should be a valid number\b.*", "expected a number"),
+    (r"Input should be", "expected"),
+)
+"""typer checks values with pydantic, whose sentences speak of an input that nobody sees."""
 
 app = typer.Typer(
     name=_PROGRAM,
@@ -126,6 +137,8 @@ def run(words: Sequence[str]) -> int:
 def _usage_error(error: Exception, words: Sequence[str]) -> UsageError:
     """typer's in one line as ours are: which command, what is wrong, where its options stand."""
     text = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
+    for theirs, ours in _WORDS:
+        text = re.sub(theirs, ours, text)
     context = getattr(error, "ctx", None)
     path = _named(words) if context is None else context.command_path
     return UsageError(

@@ -24,8 +24,8 @@ EPILOG = """Examples:
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | tee run.log; clusterlab why run.log --fabric dgx-h100-2node
 
 RUN_OR_FILE is a run directory or its records.jsonl, a CSV file as `predict score` reads it, or what `import`
-reads: the text of nccl-tests and rccl-tests, their -J files, NCCL's logs; - is any of these files. Of a CSV file
-the columns health, cause_code and notes are not read.
+reads: the text of nccl-tests and rccl-tests, their -J files, NCCL's logs; - is any of these files.
+Of a CSV file the columns health, cause_code and notes are not read.
 
 A table is one collective, type and number of ranks. Each has a verdict: pass, slow, fast_unexpected,
 no_verdict (the reason says what is missing) or invalid (wrong data). For one that is slow every known cause

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.suggest import unknown
+from clusterlab.cost.nccl.constants import parse_version
+from clusterlab.cost.nccl.loading import known_versions
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.runs.typed import version_named
 from clusterlab.runs.why_run import tables_of_run
@@ -21,6 +23,8 @@ from clusterlab.runs.why_text import tables_of_file
 from clusterlab.topology.opening import open_fabric
 from clusterlab.verdict.why.explain import explain_table
 from clusterlab.verdict.why.types import TableAnswer
+
+RECORDS = "records.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,11 @@ def why(options: WhyOptions, *, progress: Callable[[int, int], None] | None = No
     ``progress(done, all)`` is called after each table.
     """
     fabric = None if options.fabric is None else open_fabric(options.fabric)
-    version = None if options.nccl_version is None else version_named(options.nccl_version)
+    version = _known_release(options.nccl_version)
     asked = Asked(library_version=version)
-    read = tables_of_run if _is_run(options.source) else tables_of_file
-    tables, notes = read(options.source, fabric, asked)
+    source = _of_its_run(options.source)
+    read = tables_of_run if _is_run(source) else tables_of_file
+    tables, notes = read(source, fabric, asked)
     if options.table is not None:
         tables = _the_one(tables, options.table)
     answers = []
@@ -71,6 +76,22 @@ def why(options: WhyOptions, *, progress: Callable[[int, int], None] | None = No
         if progress is not None:
             progress(done, len(tables))
     return WhyReport(tuple(answers), tuple(notes))
+
+
+def _known_release(text: str | None) -> str | None:
+    """A release as typed. Raises UsageError for one that is newer than all known: its choices are not."""
+    version = version_named(text)
+    numbers = None if version is None else parse_version(version)
+    newest = max(known_versions("nccl"), key=lambda v: parse_version(v) or (0, 0, 0))
+    known = parse_version(newest) or (0, 0, 0)
+    if numbers is not None and numbers[:2] > known[:2]:
+        raise UsageError(
+            f"{version} is newer than the newest known, {newest}",
+            where="--nccl-version",
+            expected=f"a release up to {newest}",
+            fix="without the option the newest known is taken",
+        )
+    return version
 
 
 def answer(table: Table) -> TableAnswer:
@@ -94,6 +115,19 @@ def answer(table: Table) -> TableAnswer:
         reason = f"{table.missing}; of what was measured: {found.reason}"
         found = replace(found, verdict=Verdict.NO_VERDICT, reason=reason)
     return replace(found, table_id=table.name, remarks=(*found.remarks, *table.remarks))
+
+
+def _of_its_run(source: Path) -> Path:
+    """The run of a records.jsonl. Raises UsageError for one without: nothing says where its ranks were."""
+    if source.name != RECORDS or not source.is_file():
+        return source
+    if not (source.parent / "run.json").is_file():
+        raise UsageError(
+            "rows without their run",
+            where=str(source),
+            expected="a run directory, which says where its ranks were (run.json, placement.json)",
+        )
+    return source.parent
 
 
 def _is_run(source: Path) -> bool:

@@ -59,7 +59,7 @@ def detect(scene: Scene, known: Ordinary | None = None) -> Detected:
     slowdown = {band: (math.exp(bands[band]), math.exp(limits[band])) for band in bands}
     shapes = shapes_of(scene.sizes, np.exp(scene.data.log_time).tolist())
     slow = [
-        f"{_NAMES[band]} takes {math.exp(bands[band]):.3g} times what is expected (ordinary: up to "
+        f"{_NAMES[band]}: {math.exp(bands[band]):.3g} times what is expected (ordinary: up to "
         f"{math.exp(limits[band]):.3g})"
         for band in bands
         if bands[band] > limits[band]
@@ -76,7 +76,7 @@ def detect(scene: Scene, known: Ordinary | None = None) -> Detected:
     ]
     if fast:
         reason = "; ".join(
-            f"{_NAMES[band]} takes {math.exp(bands[band]):.3g} times what is expected (ordinary: from "
+            f"{_NAMES[band]}: {math.exp(bands[band]):.3g} times what is expected (ordinary: from "
             f"{math.exp(-_FAST * limits[band]):.3g})"
             for band in fast
         )
@@ -106,7 +106,7 @@ def _fall(scene: Scene) -> str:
 
 
 _NAMES = {
-    "floor": "what is below 64 KiB",
+    "floor": "below 64 KiB",
     "middle": "64 KiB to 64 MiB",
     "plateau": "the plateau (largest sizes)",
     "hump": "a window of sizes between them",

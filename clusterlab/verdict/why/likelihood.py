@@ -13,7 +13,7 @@ The widths are those of healthy systems (``spread.yaml``).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,12 +50,13 @@ class Spread:
 @dataclass(frozen=True, slots=True)
 class Explained:
     """``log_likelihood`` of the points, ``fit`` the typical factor by which they are missed once the site's
-    own factors are found, ``outliers`` how many were set aside.
+    own factors are found, ``outliers`` how many were set aside. ``log_curve``: the curve with these factors.
     """
 
     log_likelihood: float
     fit: float
     outliers: int
+    log_curve: Array = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,10 @@ def explained(
     value -= 0.5 * len(points) * math.log(2 * math.pi)
     kept = noise < OUTLIER_SPREAD**2
     site = covariance(points, log_curve, replace(spread, model=0.0))
-    left = residual - site @ solved
-    return Explained(value + price, float(np.exp(np.sqrt(np.mean(left[kept] ** 2)))), outliers)
+    own = np.asarray(site @ solved, dtype=np.float64)
+    left = (residual - own)[kept]
+    fit = float(np.exp(np.sqrt(np.mean(left**2))))
+    return Explained(value + price, fit, outliers, log_curve + own)
 
 
 def covariance(points: Points, log_curve: Array, spread: Spread) -> Array:
