@@ -22,6 +22,7 @@ from clusterlab.core.environment import allowed_environment
 from clusterlab.core.errors import UsageError
 from clusterlab.records.environment import versions
 from clusterlab.records.files import read_json, write_json
+from clusterlab.records.lease import claim, release
 from clusterlab.records.run_info import (
     Attempt,
     Context,
@@ -166,15 +167,14 @@ def start_attempt(
     A batch script makes the directory before anyone knows what will be measured: ``configuration`` and
     ``planned_points`` fill that gap. Raises UsageError when the run already holds another
     configuration: rows of two sweeps do not belong in one run. An earlier attempt that did not end
-    stays as it is: that is what a killed job looks like.
+    stays as it is: that is what a killed job looks like. One whose process still lives is another's: raises
+    UsageError.
     """
     run = open_run(run.path)
     info = run.info
     if configuration is not None:
-        wanted = plain_json(configuration)
-        if info.configuration and info.configuration != wanted:
-            raise _other_configuration(run, wanted)
-        info = replace(info, configuration=wanted)
+        check_configuration(run, configuration)
+        info = replace(info, configuration=plain_json(configuration))
     if planned_points is not None:
         info = replace(info, planned_points=planned_points)
     attempt = Attempt(
@@ -184,24 +184,65 @@ def start_attempt(
         exit_code=None,
         context=_this_process(command),
     )
+    claim(run.path)
     return _with_attempts(RunDir(run.path, info), (*info.attempts, attempt))
+
+
+def check_configuration(run: RunDir, configuration: Mapping[str, Any]) -> None:
+    """Raise UsageError, with what differs, where ``run`` holds another ``configuration`` already."""
+    wanted = plain_json(configuration)
+    if run.info.configuration and run.info.configuration != wanted:
+        raise _other_configuration(run, wanted)
 
 
 def _other_configuration(run: RunDir, wanted: Mapping[str, Any]) -> UsageError:
     held = run.info.configuration
-    differ = sorted(k for k in {*held, *wanted} if held.get(k) != wanted.get(k))
-    changes = ", ".join(f"{k}: {held.get(k)!r} there, {wanted.get(k)!r} now" for k in differ)
+    kind, new_kind = _kind(held), _kind(wanted)
+    if kind != new_kind:
+        said = f"holds a {kind}, and this is a {new_kind}"
+    else:
+        said = f"holds another {kind} ({', '.join(_differences(held, wanted))})"
     return UsageError(
-        f"holds another sweep ({changes})",
+        said,
         where=str(run.path),
         expected="the same options when a run is continued",
         fix="start a new run",
     )
 
 
+_KINDS = {"training": "training run", "overlap": "run of overlaps"}
+
+
+def _kind(configuration: Mapping[str, Any]) -> str:
+    measures = str(configuration.get("measures", configuration.get("command", "sweep")))
+    return _KINDS.get(measures, measures)
+
+
+def _differences(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """``name: value there, value now`` of the innermost names; with the outer ones where two are alike."""
+    there, now = _flat(held), _flat(wanted)
+    paths = sorted({*there, *now})
+    last = [path[-1] for path in paths]
+    return [
+        f"{path[-1] if last.count(path[-1]) == 1 else '.'.join(path)}: "
+        f"{there.get(path)!r} there, {now.get(path)!r} now"
+        for path in paths
+        if there.get(path) != now.get(path)
+    ]
+
+
+def _flat(data: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for name, value in data.items():
+        path = (*outer, name)
+        found |= _flat(value, path) if isinstance(value, Mapping) and value else {path: value}
+    return found
+
+
 def end_attempt(run: RunDir, exit_code: int, *, now: datetime | None = None) -> RunDir:
     """Note in run.json that ``run``'s attempt ended with ``exit_code``."""
     ended = utc_text(now or datetime.now(UTC))
+    release(run.path)
     return _change_attempt(run, lambda a: replace(a, ended_utc=ended, exit_code=exit_code))
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from clusterlab.core.errors import UsageError
+from clusterlab.records.lease import refuse_alive
 from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root
 
 
@@ -28,7 +29,10 @@ def run_directory(name: str, *, job: str | None = None) -> RunDir:
 
 
 def given_or_new_run(name: str) -> RunDir:
-    """The run in CLUSTERLAB_RUN_DIR (a batch script made it), or a new one; its path goes to stderr."""
+    """The run in CLUSTERLAB_RUN_DIR (a batch script made it), or a new one; its path goes to stderr.
+
+    Raises UsageError where another process still measures in it.
+    """
     given = given_run_path()
     return announced(open_run(given) if given else create_run(name))
 
@@ -40,6 +44,7 @@ def given_run_path() -> Path | None:
 
 
 def announced(run: RunDir) -> RunDir:
-    """``run``, its path said on stderr."""
+    """``run``, its path said on stderr. Raises UsageError where another process measures in it."""
+    refuse_alive(run.path)
     print(f"clusterlab: run directory {run.path}", file=sys.stderr, flush=True)
     return run

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterlab.core.errors import ExitCode, UsageError
-from clusterlab.records.run_dir import open_run
-from clusterlab.runs.directory import given_or_new_run
+from clusterlab.records.run_dir import check_configuration, open_run
+from clusterlab.runs.directory import given_or_new_run, given_run_path
 from clusterlab.runs.export import write_trace
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.local_ranks import backend_here, check_typed
@@ -93,6 +93,9 @@ def _prepare() -> None:
 def _check(job: TrainJob, world_size: int) -> None:
     """Refuse what cannot be built or predicted before a directory is made; a GPU is probed later."""
     setup = job.setup(world_size)
+    given = given_run_path()
+    if given is not None:
+        check_configuration(open_run(given), job.to_json(world_size))
     if setup.train.expert_backend == "deep_ep":
         from clusterlab.trainers.strategies.library.deep_ep import imported
 

@@ -296,9 +296,35 @@ def test_another_configuration_does_not_go_on_in_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "dp", "-g", "1", "--steps", "2"]) == 0
-    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(run_of(tmp_path)))
-    assert main(["train", "dp", "-g", "1", "--steps", "2", "--seed", "2"]) == 2
-    assert "holds another sweep (train: " in capfd.readouterr().err
+    folder = run_of(tmp_path)
+    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(folder))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    capfd.readouterr()
+    assert main(["train", "dp", "-g", "1", "--steps", "3", "--seed", "2"]) == 2
+    (said,) = capfd.readouterr().err.splitlines()
+    assert "holds another training run (seed: 1 there, 2 now, steps: 2 there, 3 now)" in said
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_second_start_in_a_run_that_is_alive_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "dp", "-g", "2", "--steps", "2000"]
+    pid = in_a_child(arguments, tmp_path / "log")
+    wait_for(lambda: steps_done(tmp_path) >= 2)
+    folder = run_of(tmp_path)
+    monkeypatch.setenv("CLUSTERLAB_RUN_DIR", str(folder))
+    capfd.readouterr()
+    code = main(arguments)
+    said = capfd.readouterr().err
+    attempts = open_run(folder).info.attempts
+    os.kill(pid, signal.SIGTERM)
+    assert code == 2
+    assert said.count("an attempt is still running in it: process") == 1
+    assert "Traceback" not in said
+    assert [attempt.ended_utc for attempt in attempts] == [None]
+    assert ended(pid) == 128 + signal.SIGTERM
+    assert not (folder / "alive.json").exists()
 
 
 @pytest.mark.parametrize(

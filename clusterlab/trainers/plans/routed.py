@@ -29,7 +29,10 @@ def most_of(model: ModelConfig) -> int | None:
     """How many choices of one sequence an expert takes; None: all."""
     if model.capacity is None:
         return None
-    return max(1, int(model.capacity * model.top_k * model.sequence / model.experts))
+    most = (
+        model.top_k * model.sequence
+    )  # as many as there are; a larger number may be beyond an integer
+    return max(1, int(min(most, model.capacity * most / model.experts)))
 
 
 def expected(setup: Setup, rank: int, step: int, micro_batch: int) -> Routed:
