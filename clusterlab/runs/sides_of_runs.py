@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -144,7 +145,7 @@ def _measured(rows: Sequence[Row]) -> dict[str, Any]:
             "throttled",
         )
     }
-    clocks = [row.gpu_clock_mhz for row in rows if row.gpu_clock_mhz is not None]
+    clocks = [c for row in rows if (c := row.gpu_clock_mhz) is not None and math.isfinite(c)]
     if clocks:
         found["lowest gpu_clock_mhz"] = min(clocks)
     for key, own in groupby(

@@ -110,7 +110,12 @@ def _table(
 
 def _calibrated(rows: Sequence[Row]) -> bool:
     """Whether the run was predicted by its system's own constants: only such predictions state intervals."""
-    return all(row.predicted_low_us is not None for row in rows)
+    return all(
+        row.predicted_low_us is not None
+        and row.predicted_time_us is not None
+        and is_time(row.predicted_time_us)
+        for row in rows
+    )
 
 
 def _is_plain(row: Row) -> bool:

@@ -262,3 +262,15 @@ def test_a_baseline_without_tolerances_judges_nothing(
     assert baseline("check", run_of(tmp_path, by=by), saved) == 3
     assert "no tolerance" in capsys.readouterr().out
     assert baseline("check", run_of(tmp_path, by=by), saved, "--tolerance", "5%") == (by > 1)
+
+
+def test_a_pass_says_what_of_the_baseline_was_not_measured(
+    tmp_path: Path, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that had fewer points in its plan may pass, and says of how many it does not speak."""
+    run = run_of(tmp_path, seed=9, planned_points=28)
+    file = run / "records.jsonl"
+    file.write_text("".join(f"{line}\n" for line in file.read_text().splitlines()[:28]))
+    assert baseline("check", run, saved) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("pass: ") and "4 points of the baseline say nothing" in first

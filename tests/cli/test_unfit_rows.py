@@ -85,6 +85,26 @@ def test_a_run_is_no_repeat_of_itself(tmp_path: Path, capsys: pytest.CaptureFixt
     assert found["outcome"] == "no_verdict" and "given twice" in found["reason"]
 
 
+def test_a_file_is_not_compared_with_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = a_run(tmp_path, 1) / "records.jsonl"
+    (tmp_path / "alone.jsonl").write_bytes(alone.read_bytes())
+    words = [str(tmp_path / "alone.jsonl")] * 2
+    assert main(["compare", *words, "--json"]) == 3
+    assert "given twice" in capsys.readouterr().out
+
+
+def test_json_holds_no_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = a_run(tmp_path, 1), a_run(tmp_path, 2)
+    odd = dict.fromkeys(("cv", "gpu_clock_mhz", "predicted_time_us", "algbw_GBps"), "NaN")
+    damaged(second, lambda rows: [{**row, **odd} for row in rows])
+    for command in (["compare"], ["baseline", "check"], ["runs", "reproduce"]):
+        main([*command, str(first), str(second), "--json"])
+        out = capsys.readouterr().out
+        assert json.loads(out, parse_constant=pytest.fail), command
+
+
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (1e9, 1e10), (0.0, 0.0), (None, 1.0)])
 def test_an_interval_that_does_not_hold_its_median_is_none(
     tmp_path: Path, low: float | None, high: float | None

@@ -347,6 +347,21 @@ def test_rows_that_are_not_there_or_contradict_each_other_are_no_pass(
     assert all(a.reason and "index" not in a.reason for a in found.answers)
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", 0.0, -1.0])
+def test_a_prediction_that_is_none_is_not_what_a_run_is_held_against(
+    tmp_path: Path, value: object
+) -> None:
+    path = why_run(tmp_path, {size: 4 * time_us for size, time_us in FINE_TIMES.items()})
+    assert run(path).answers[0].verdict == Verdict.SLOW
+    damaged(
+        path,
+        lambda rows: [
+            {**row, "predicted_low_us": value, "predicted_time_us": value} for row in rows
+        ],
+    )
+    assert run(path).answers[0].verdict == Verdict.SLOW
+
+
 @pytest.mark.parametrize("ranks", [-2, 0, 1, 4, 10**18])
 def test_rows_of_other_ranks_than_the_run_had_are_no_verdict(tmp_path: Path, ranks: int) -> None:
     path = why_run(tmp_path, FINE_TIMES)

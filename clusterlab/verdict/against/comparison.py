@@ -132,7 +132,7 @@ def _unfit(first: Side, second: Side, repeats: Sequence[Side]) -> tuple[str, ...
     """What keeps anything from being concluded."""
     found = [f"{side.name}: {problem}" for side in (first, second) for problem in side.problems]
     sides = (first, second, *repeats)
-    ids = [side.run_id for side in sides if side.run_id is not None]
+    ids = [side.run_id or side.name for side in sides]
     twice = sorted({run_id for run_id in ids if ids.count(run_id) > 1})
     if twice:
         found.append(f"the same run is given twice: {', '.join(twice)}")

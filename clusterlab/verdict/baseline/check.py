@@ -98,6 +98,8 @@ def check(
     )
     missing = [] if allow_missing else _missing(side, paired.first_only)
     verdict, reasons = _verdict(points, judged, missing)
+    if paired.first_only and verdict in {Verdict.PASS, Verdict.FAST_UNEXPECTED}:
+        reasons.append(f"{paired.first_only} points of the baseline say nothing: not measured")
     return Checked(baseline, side, verdict, tuple(reasons), tuple(points), judged, tuple(notes))
 
 
