@@ -37,7 +37,7 @@ def comparison_lines(found: Comparison, *, all_points: bool = False) -> Iterator
             ],
             ("<24", "<12", "<12"),
         )
-    else:
+    elif found.pairs:  # what was refused differs: its reasons say in what
         yield "nothing that both say of themselves differs"
     if not found.changes:
         return

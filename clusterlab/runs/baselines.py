@@ -21,6 +21,8 @@ from clusterlab.verdict.against.side import Side
 from clusterlab.verdict.baseline.make import make_baseline
 from clusterlab.verdict.baseline.model import Baseline, Made
 
+_EXPECTED = "a baseline, ReFrame's references, a run, a CSV, or nccl-tests' text or -J file"
+
 
 def baseline_of(
     name: str,
@@ -54,8 +56,10 @@ def open_baseline(name: str, side: Side, *, system: str | None = None) -> Baseli
     if path.is_file():
         try:
             content = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot be read: {error}", where=name) from None
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=name) from None
+        except UnicodeDecodeError:
+            raise UsageError("not text", where=name, expected=_EXPECTED) from None
         if is_baseline(content):
             return read_baseline(path, content)
         if is_reframe(content) and _looks_like_references(content):

@@ -27,8 +27,12 @@ def side_of_csv(path: Path, table: str | None) -> Side:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path), expected="CSV") from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(path), expected="CSV"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError("not UTF-8 text", where=str(path), expected="CSV") from None
     rows = [replace(row, health=None) for row in parse_measured(text, file=str(path))]
     measured = measured_points(rows, file=str(path))
     points = _of_table(measured.points, table, path)

@@ -322,12 +322,12 @@ def test_a_type_that_a_file_leaves_out_is_taken_from_the_other() -> None:
 
 
 def test_only_what_differs_is_listed() -> None:
-    facts = {
+    facts: dict[str, dict[str, object]] = {
         "configuration": {"backend": "nccl", "sizes_bytes": [8, 16]},
         "environment": {"NCCL_ALGO": "Ring", "SLURM_JOB_ID": "7"},
         "versions": {"nccl": "2.28.9", "torch": None},
     }
-    other = {
+    other: dict[str, dict[str, object]] = {
         "configuration": {"backend": "nccl", "sizes_bytes": [8, 32]},
         "environment": {"SLURM_JOB_ID": "8"},
         "versions": {"nccl": "2.29.2", "torch": None},
