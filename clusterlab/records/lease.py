@@ -90,8 +90,11 @@ def release(folder: Path) -> None:
 
 
 @contextmanager
-def beating(folder: Path) -> Iterator[None]:
-    """Say every ``BEAT_S`` that this process lives, while it is the one that ``claim`` noted."""
+def beating(folder: Path, rank: int = 0) -> Iterator[None]:
+    """Say every ``BEAT_S`` that this process lives, while it is what ``claim`` noted: rank 0."""
+    if rank != 0:
+        yield
+        return
     done = threading.Event()
 
     def beat() -> None:

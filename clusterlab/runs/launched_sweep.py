@@ -15,6 +15,7 @@ from clusterlab.bench.spoiling import refuse_corrupt, refuse_corrupt_rank
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
+from clusterlab.records.lease import beating
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.directory import given_run_path
 from clusterlab.runs.ending import Ending
@@ -101,7 +102,8 @@ def _measure(
     path, tell = job.run_path, _teller(tests_json)
     ending.finish = finish_stopped(path, tell)
     try:
-        code = run_rank(identity, store, job)
+        with beating(path):
+            code = run_rank(identity, store, job)
     except ClusterlabError as error:
         said = str(error)
         ending.tell(int(error.exit_code), lambda code: tell(path, code, said))

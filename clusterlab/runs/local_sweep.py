@@ -8,6 +8,7 @@ from clusterlab.core.placement import local_placement
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
+from clusterlab.records.lease import beating
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.local_ranks import local_world_size, meet_here
 from clusterlab.runs.nccl_tests_files import check_target
@@ -35,7 +36,8 @@ def run_local_sweep(start: SweepStart) -> int:
     job = job_of(start, run.path)
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-        return run_rank(identity, meet_here(identity, open_store), job)
+        with beating(run.path, identity.rank):
+            return run_rank(identity, meet_here(identity, open_store), job)
 
     outcome = run_local_ranks(world_size, rank_main, log_dir=run.logs_path)
     # Wrong data is no rank's failure: the report says where it is.

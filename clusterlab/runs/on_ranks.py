@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.launch.identity import RankIdentity
+from clusterlab.records.lease import beating
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.directory import given_run_path
 from clusterlab.runs.ending import Ending
@@ -74,7 +75,8 @@ def _locally(work: Work) -> int:
     work.prepare()
 
     def rank_main(identity: RankIdentity, open_store: OpenStore) -> int:
-        return work.rank_main(identity, meet_here(identity, open_store), run.path)
+        with beating(run.path, identity.rank):
+            return work.rank_main(identity, meet_here(identity, open_store), run.path)
 
     outcome = run_local_ranks(
         world_size, rank_main, log_dir=run.logs_path, grace_s=work.grace_s, relay=work.relay
@@ -115,7 +117,8 @@ def _one_rank(work: Work, identity: RankIdentity, store: Store, path: Path, endi
         return work.rank_main(identity, store, path)
     ending.finish = finish_stopped(path, work.tell_end)
     try:
-        code = work.rank_main(identity, store, path)
+        with beating(path):
+            code = work.rank_main(identity, store, path)
     except ClusterlabError as error:
         said = str(error)
         ending.tell(int(error.exit_code), lambda code: work.tell_end(path, code, said))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.documents import write_placement
-from clusterlab.records.lease import beating
 from clusterlab.records.ledgers import LedgerWriter, write_collectives
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
 from clusterlab.runs.asked import Asked, asked_by_signals
@@ -57,8 +56,7 @@ def train_rank(identity: RankIdentity, store: Store, run_path: Path, job: TrainJ
         run, calibration = _begin(identity, store, run_path, job)
         watchdog = Watchdog(identity, job.deadline_s, store, aftermath_of(identity, run_path))
         try:
-            beats = beating(run.path) if identity.rank == 0 else nullcontext()
-            with beats, watchdog, LedgerWriter(run.path, identity.rank) as ledgers:
+            with watchdog, LedgerWriter(run.path, identity.rank) as ledgers:
                 return _Training(identity, job, run, watchdog, ledgers).run(asked, calibration)
         finally:
             # Not after a failure: destroying a group whose peers are gone can block.
