@@ -82,10 +82,31 @@ def _entry(data: Any, *, where: str) -> Entry:
     return Entry(**{**fields, "ranks": ranks})
 
 
-def write_collectives(folder: Path, found: Sequence[CollectiveSummary]) -> None:
-    """Replace collectives.json of the run ``folder``: what rank 0's collectives took."""
+def write_collectives(
+    folder: Path, found: Sequence[CollectiveSummary], of: Sequence[StepLedger] = ()
+) -> None:
+    """Replace collectives.json of the run ``folder``: what rank 0's collectives took in the steps ``of``."""
     kinds = [asdict(one) for one in found]
-    write_json(folder / COLLECTIVES, {"schema_version": LEDGER_SCHEMA, "collectives": kinds})
+    covers = {"attempt": of[-1].attempt, "steps": [of[0].step, of[-1].step]} if of else {}
+    data = {"schema_version": LEDGER_SCHEMA, **covers, "collectives": kinds}
+    write_json(folder / COLLECTIVES, data)
+
+
+def covered_by(folder: Path) -> str:
+    """Which steps and attempt collectives.json is of, in words; nothing where it does not say."""
+    path = folder / COLLECTIVES
+    data = read_json(path) if path.exists() else None
+    if not isinstance(data, dict) or "steps" not in data:
+        return ""
+    where = str(path)
+    steps = check_value("steps", data["steps"], (list,), where=where)
+    numbers = [check_value("steps", one, (int,), where=where) for one in steps]
+    if len(numbers) != 2:
+        raise UsageError(
+            f"{steps!r:.60}", where=f"{where}: steps", expected="the first and the last"
+        )
+    attempt = check_value("attempt", data.get("attempt"), (int,), where=where)
+    return f"steps {numbers[0]} to {numbers[1]} of attempt {attempt}"
 
 
 def read_collectives(folder: Path) -> tuple[CollectiveSummary, ...]:

@@ -16,7 +16,7 @@ from clusterlab.records.documents import (
     read_findings,
     read_placement,
 )
-from clusterlab.records.ledgers import read_collectives
+from clusterlab.records.ledgers import covered_by, read_collectives
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows, schema_problems
@@ -40,7 +40,7 @@ class ReportData:
     are the tables of rows that pairs of ranks took part in, ``groups`` of those of
     groups of ranks, ``overlaps`` what ran beside what, ``soaked``
     what the passes of a soak say, ``overheads`` points that were called in several ways, ``steps`` those of a
-    training, ``kinds`` its collectives and ``loads`` what its experts took.
+    training, ``kinds`` its collectives, those of ``kinds_of``, and ``loads`` what its experts took.
     """
 
     run: RunDir
@@ -57,6 +57,7 @@ class ReportData:
     groups: tuple[GroupTable, ...] = ()
     steps: tuple[StepLine, ...] = ()
     kinds: tuple[CollectiveSummary, ...] = ()
+    kinds_of: str = ""
     loads: tuple[ExpertLoad, ...] = ()
 
     @property
@@ -135,6 +136,7 @@ def load(run: RunDir) -> ReportData:
         groups=group_tables(latest.rows),
         steps=lines.steps,
         kinds=read_collectives(run.path),
+        kinds_of=covered_by(run.path),
         loads=lines.experts,
     )
 

@@ -144,7 +144,9 @@ def page_view(data: ReportData) -> PageView:
         groups=groups_view(data.groups, data.placement),
         overlaps=tuple(overlap_cells(overlap) for overlap in data.overlaps),
         soak=tuple(line for line in soak_lines(data.soaked) if line),
-        training=tuple(plain(line) for line in training_page(data.steps, data.kinds, data.loads)),
+        training=tuple(
+            plain(line) for line in training_page(data.steps, data.kinds, data.loads, data.kinds_of)
+        ),
         command=_shell(first.command),
         environment=_environment(context.environment),
         configuration=json.dumps(info.configuration, indent=2),

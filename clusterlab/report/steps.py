@@ -39,9 +39,10 @@ def training_lines(
     steps: Sequence[StepLine],
     collectives: Sequence[CollectiveSummary],
     loads: Sequence[ExpertLoad] = (),
+    covers: str = "",
 ) -> list[str]:
     """What a training run says in the end: its losses and times, what experts took, and each kind of
-    collective of rank 0.
+    collective of rank 0, in the steps that ``covers`` names.
     """
     if not steps:
         return []
@@ -57,7 +58,7 @@ def training_lines(
     if predicted is not None:
         ratio = f"measured {median / predicted:.2f} of it"
         lines.append(f"predicted {three_digits(predicted / 1e3)} ms a step: {ratio}")
-    return [*lines, *collective_lines(collectives), *expert_lines(loads)]
+    return [*lines, *collective_lines(collectives, covers), *expert_lines(loads)]
 
 
 def _shares(steps: Sequence[StepLine]) -> str:
@@ -81,7 +82,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
+def collective_lines(collectives: Sequence[CollectiveSummary], covers: str = "") -> list[str]:
     """A table: a call's median time and rates in GB/s, exposed and hidden time of a step in µs.
 
     Of what took that long at most the rates are bounds. Handshakes carry no data.
@@ -98,7 +99,8 @@ def collective_lines(collectives: Sequence[CollectiveSummary]) -> list[str]:
         for one in collectives
         if one.phase != "handshake"
     ]  # fmt: skip
-    return ["", *(_row(row) for row in rows)]
+    title = [f"collectives of rank 0 in {covers}:"] if covers else []
+    return ["", *title, *(_row(row) for row in rows)]
 
 
 def _rate(one: CollectiveSummary, GBps: float) -> str:
@@ -118,9 +120,10 @@ def training_page(
     steps: Sequence[StepLine],
     collectives: Sequence[CollectiveSummary],
     loads: Sequence[ExpertLoad] = (),
+    covers: str = "",
 ) -> list[str]:
     """``training_lines``, and below them a table of the steps, of many the first and the last."""
-    lines = training_lines(steps, collectives, loads)
+    lines = training_lines(steps, collectives, loads, covers)
     if not lines:
         return []
     axes = list(dict.fromkeys(axis for step in steps for axis in step.exposed_us))

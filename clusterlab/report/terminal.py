@@ -99,7 +99,10 @@ def run_data(data: ReportData) -> dict[str, Any]:
 
 def _beside_lines(data: ReportData) -> list[str]:
     """What ran beside what, what a soak says, and the steps of a training."""
-    lines = [*soak_lines(data.soaked), *training_lines(data.steps, data.kinds, data.loads)]
+    lines = [
+        *soak_lines(data.soaked),
+        *training_lines(data.steps, data.kinds, data.loads, data.kinds_of),
+    ]
     if data.overlaps:
         lines += ["", *overlap_table(data.overlaps), *overlap_notes(data.overlaps)]
     return lines

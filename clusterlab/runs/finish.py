@@ -133,7 +133,7 @@ def tell(run: RunDir) -> None:
     """Say on stderr how much was measured and what it means. Raises UsageError for a damaged run."""
     data = load(run)
     if data.steps or run.info.configuration.get("measures") == "training":
-        lines = training_lines(data.steps, data.kinds, data.loads) or [
+        lines = training_lines(data.steps, data.kinds, data.loads, data.kinds_of) or [
             "clusterlab: no step was finished"
         ]
         print("\n".join(lines), file=sys.stderr)

@@ -165,7 +165,9 @@ class _Training:
                 keeper.close()
         if keeper is not None:
             alone_us = None if predicted is None else call_times(predicted)
-            write_collectives(self._run.path, summarise(keeper.recent, alone_us))
+            recent = tuple(keeper.recent)
+            if recent:  # else the table of the attempt that did the last steps stays
+                write_collectives(self._run.path, summarise(recent, alone_us), recent)
         return code
 
     def _build(self) -> _Built:

@@ -12,7 +12,14 @@ import pytest
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.stepping import Entry, Span, StepLedger, StepLine
-from clusterlab.records.ledgers import LedgerWriter, ledger_path, ledger_ranks, read_ledger
+from clusterlab.records.ledgers import (
+    LedgerWriter,
+    covered_by,
+    ledger_path,
+    ledger_ranks,
+    read_ledger,
+    write_collectives,
+)
 from clusterlab.records.lines import STEPS, LineWriter, read_lines
 
 LINE = StepLine(0, 1, "2026-11-29T21:54:00Z", 4.25, 9.0, 1, 1.0, 2.0, 3.0, {"dp": 1.5}, 0.0, 1.0, 0.5,
@@ -72,6 +79,18 @@ def test_a_ledger_of_before_ends_were_told_apart_is_read(tmp_path: Path) -> None
     (read,) = read_ledger(tmp_path, 3)
     assert [entry.at_most for entry in read.entries] == [True]
     assert replace(read.entries[0], at_most=False) == LEDGER.entries[0]
+
+
+@pytest.mark.parametrize("attempts", [(1, 1, 1), (1, 2, 2)])
+def test_a_table_of_calls_says_which_steps_it_is_of(
+    tmp_path: Path, attempts: tuple[int, ...]
+) -> None:
+    assert covered_by(tmp_path) == ""
+    write_collectives(tmp_path, [])
+    assert covered_by(tmp_path) == ""  # as before tables said so
+    of = [replace(LEDGER, step=3 + i, attempt=attempt) for i, attempt in enumerate(attempts)]
+    write_collectives(tmp_path, [], of)
+    assert covered_by(tmp_path) == f"steps 3 to 5 of attempt {attempts[-1]}"
 
 
 def test_a_field_of_another_type_is_named(tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ def test_a_rate_that_is_a_bound_says_so_and_handshakes_are_left_out() -> None:
     assert lines[3].endswith("60.0")
 
 
+def test_a_table_of_calls_names_its_steps() -> None:
+    for lines in (training_lines, training_page):
+        said = lines([STEP], [CALL], (), "steps 3 to 5 of attempt 1")
+        assert "collectives of rank 0 in steps 3 to 5 of attempt 1:" in said
+
+
 def test_a_page_shows_the_first_and_last_of_many_steps() -> None:
     few = training_page([STEP] * 100, [])
     many = training_page([replace(STEP, step=i) for i in range(5000)], [])
