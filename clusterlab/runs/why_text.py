@@ -46,7 +46,9 @@ def tables_of_rows(
     """All rows, whatever anybody said of their health."""
     if not rows:
         raise UsageError("no rows", where=name, expected="rows below the header")
-    measured = measured_points([replace(row, health=None) for row in rows], file=name)
+    measured = measured_points(
+        [row if row.health is None else replace(row, health=None) for row in rows], file=name
+    )
     points: dict[str, list[MeasuredPoint]] = {}
     counts: dict[str, int] = {}
     for row in rows:
@@ -138,6 +140,14 @@ def _foreign(
             where=str(path),
             expected="rows that can be compared",
             fix="clusterlab import FILE --collective … --ranks … -o FILE.csv, then why FILE.csv",
+        )
+    nameless = next((row for row in kept if not row.system and not row.gpu), None)
+    if nameless is not None:  # before hundreds of thousands of rows are looked at
+        raise UsageError(
+            f"table {nameless.table}: neither system nor gpu is said",
+            where=f"{path}:{nameless.line}",
+            expected="a list of devices before each table",
+            fix="clusterlab import FILE --gpu NAME -o FILE.csv, then why FILE.csv",
         )
     names = name_tables(kept, prefix=None)
     wrong: dict[str, int] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.main import main
+from tests.formats.measured.examples import BANNER, devices, table
 from tests.runs.why_runs import SIZES, why_run
 from tests.verdict.why.systems import points_of
 
@@ -39,6 +40,19 @@ def test_a_release_that_nobody_knows_is_refused(
     assert main(["why", str(run), "--nccl-version", version]) == 2
     err = capsys.readouterr().err
     assert "--nccl-version" in err and version in err and "newest known" in err
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_a_table_of_a_log_without_devices_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int
+) -> None:
+    named = "$ all_reduce_perf\n" + BANNER + devices(1, 8) + table("all_reduce", 8)
+    path = tmp_path / "run.log"
+    path.write_text(named * before + table("all_reduce", 8))
+    line = named.count("\n") * before + 3
+    assert main(["why", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{path}:{line}: table {before + 1}: neither system nor gpu" in err and "--gpu" in err
 
 
 @pytest.mark.parametrize(

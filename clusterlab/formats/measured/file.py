@@ -76,22 +76,24 @@ def _fill(row: MeasuredRow, given: Given) -> MeasuredRow:
             expected="nodes times GPUs per node to be the ranks",
             fix="correct --nodes, --gpus-per-node or --ranks",
         )
-    return replace(
-        row,
-        system=row.system or given.system,
-        gpu=given.gpu or row.gpu,
-        collective=row.collective or given.collective,
-        collective_from=row.collective_from or ("option" if given.collective else None),
-        world_size=ranks,
-        world_size_from=row.world_size_from or ("option" if ranks else None),
-        n_nodes=nodes
+    found: dict[str, Any] = {
+        "system": row.system or given.system,
+        "gpu": given.gpu or row.gpu,
+        "collective": row.collective or given.collective,
+        "collective_from": row.collective_from or ("option" if given.collective else None),
+        "world_size": ranks,
+        "world_size_from": row.world_size_from or ("option" if ranks else None),
+        "n_nodes": nodes
         or (ranks // per_node if ranks and per_node and not ranks % per_node else None),
-        gpus_per_node=per_node
+        "gpus_per_node": per_node
         or (ranks // nodes if ranks and nodes and not ranks % nodes else None),
-        intra_fabric=row.intra_fabric or given.intra_fabric,
-        inter_fabric=row.inter_fabric or given.inter_fabric,
-        library_version=row.library_version or given.library_version,
-    )
+        "intra_fabric": row.intra_fabric or given.intra_fabric,
+        "inter_fabric": row.inter_fabric or given.inter_fabric,
+        "library_version": row.library_version or given.library_version,
+    }
+    if all(getattr(row, name) == value for name, value in found.items()):
+        return row  # of a log with 100,000s of rows, making them anew takes as long as reading them
+    return replace(row, **found)
 
 
 def _plain(one: TuningEntry | TuningChoice) -> dict[str, Any]:
