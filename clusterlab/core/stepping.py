@@ -100,7 +100,8 @@ class CollectiveSummary:
     step; ``time_us`` is the median of one call, from when it began to when it was done; ``at_most``
     where that is so of any (see Entry).
 
-    ``predicted_us``: what a call alone should take, where something predicts it.
+    ``predicted_us``: what a call alone should take, where something predicts it. Where routing gives calls
+    different sizes ``size_bytes`` is their mean, from ``least_bytes`` to ``most_bytes``.
     """
 
     op: str
@@ -117,6 +118,8 @@ class CollectiveSummary:
     hidden_us: float
     predicted_us: float | None = None
     at_most: bool = False
+    least_bytes: int | None = None
+    most_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

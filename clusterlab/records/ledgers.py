@@ -121,9 +121,16 @@ def read_collectives(folder: Path) -> tuple[CollectiveSummary, ...]:
     kinds = data["collectives"]
     where = str(path)
     return tuple(
-        CollectiveSummary(**checked(_complete(kind), CollectiveSummary, where=where))
+        CollectiveSummary(**checked(_complete_kind(kind), CollectiveSummary, where=where))
         for kind in kinds
     )
+
+
+def _complete_kind(data: Any) -> Any:
+    """As ``_complete``; a release before had a row for each size of a call."""
+    data = _complete(data)
+    more = {"least_bytes": None, "most_bytes": None}
+    return {**more, **data} if isinstance(data, dict) else data
 
 
 def _complete(data: Any) -> Any:

@@ -92,7 +92,7 @@ def collective_lines(collectives: Sequence[CollectiveSummary], covers: str = "")
     rows = [[name for name, _ in _COLUMNS]]
     rows += [
         [
-            one.op, one.axis, str(one.ranks), human_size(one.size_bytes), one.phase, f"{one.count:g}",
+            one.op, one.axis, str(one.ranks), _size(one), one.phase, f"{one.count:g}",
             three_digits(one.time_us), _rate(one, one.algbw_GBps), _rate(one, one.busbw_GBps),
             three_digits(one.exposed_us), three_digits(one.hidden_us), three_digits(one.predicted_us),
         ]
@@ -101,6 +101,11 @@ def collective_lines(collectives: Sequence[CollectiveSummary], covers: str = "")
     ]  # fmt: skip
     title = [f"collectives of rank 0 in {covers}:"] if covers else []
     return ["", *title, *(_row(row) for row in rows)]
+
+
+def _size(one: CollectiveSummary) -> str:
+    """Of calls whose sizes differ their mean."""
+    return ("~" if one.least_bytes is not None else "") + human_size(one.size_bytes)
 
 
 def _rate(one: CollectiveSummary, GBps: float) -> str:

@@ -53,6 +53,11 @@ def test_a_rate_that_is_a_bound_says_so_and_handshakes_are_left_out() -> None:
     assert lines[3].endswith("60.0")
 
 
+def test_a_size_that_is_a_mean_says_so() -> None:
+    (_, _, line) = collective_lines([replace(CALL, least_bytes=8, most_bytes=8184)])
+    assert "~4 KiB" in line
+
+
 def test_a_table_of_calls_names_its_steps() -> None:
     for lines in (training_lines, training_page):
         said = lines([STEP], [CALL], (), "steps 3 to 5 of attempt 1")

@@ -156,3 +156,28 @@ def test_a_summary_counts_a_steps_calls_and_their_rates() -> None:
     assert one.algbw_GBps == pytest.approx(1000 / 37.5e3)
     assert one.busbw_GBps == one.algbw_GBps  # 2 (n-1) / n of two ranks
     assert (one.exposed_us, one.hidden_us) == (15, 60)
+
+
+@given(st.lists(st.integers(8, 1 << 20), min_size=1, max_size=20))
+def test_calls_whose_sizes_follow_from_routing_share_a_row(sizes: list[int]) -> None:
+    calls = [
+        replace(
+            entry("ep", 10.0 * i, 10.0 * i + 5, 10.0 * i, size=size), op="all_to_all_v", phase=phase
+        )
+        for i, size in enumerate(sizes)
+        for phase in ("dispatch", "combine")
+    ]
+    ledger = StepLedger(0, "here", 1, 0, 0.0, tuple(STEP), tuple(calls))
+    rows = summarise([ledger])
+    assert [row.phase for row in rows] == ["dispatch", "combine"]
+    for row in rows:
+        assert row.count == len(sizes)
+        assert row.size_bytes == round(sum(sizes) / len(sizes))
+        differ = min(sizes) != max(sizes)
+        assert (row.least_bytes, row.most_bytes) == (
+            (min(sizes), max(sizes)) if differ else (None, None)
+        )
+        assert row.algbw_GBps == pytest.approx(row.size_bytes / 5e3)
+    # Other calls are told apart by their size.
+    plain = [replace(one, op="all_reduce") for one in calls]
+    assert len(summarise([replace(ledger, entries=tuple(plain))])) == 2 * len(set(sizes))
