@@ -28,6 +28,9 @@ BEAT_S = 10.0
 DEAD_S = 60.0
 """Untouched for so long, the holder is gone: several beats, and as long as NFS may keep attributes."""
 
+LEAVES_S = 12.0
+"""So long a living holder is given: ranks whose launcher was killed see it, and are gone after some seconds."""
+
 _POLL_S = 1.0
 
 
@@ -51,9 +54,12 @@ def refuse_alive(folder: Path) -> None:
         return
     held = _read(file)
     if held is not None and (held.kernel == _kernel()):
-        # Also where it is this process: a run that is started twice in one.
-        if held.pid != os.getpid() and _started(held.pid) == held.started:
-            raise _alive(folder, held)
+        # Not where it is this process: a run that is started twice in one.
+        leaves = time.monotonic() + LEAVES_S
+        while held.pid != os.getpid() and _started(held.pid) == held.started:
+            if time.monotonic() > leaves:
+                raise _alive(folder, held)
+            time.sleep(min(_POLL_S, LEAVES_S) / 5)
         return
     end = time.monotonic() + max(0.0, DEAD_S - (_now(folder) - first_mtime))
     while time.monotonic() < end:

@@ -47,9 +47,19 @@ def elsewhere(folder: Path) -> None:
     (folder / ALIVE).write_text(json.dumps(held))
 
 
+def test_who_is_about_to_leave_is_waited_for(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+    """As ranks whose launcher was killed."""
+    leaving = threading.Timer(1.0, other.kill)
+    leaving.start()
+    claim(tmp_path)
+    assert json.loads((tmp_path / ALIVE).read_text())["pid"] == os.getpid()
+    leaving.join()
+
+
 def test_the_living_are_refused_by_name_and_the_dead_are_not(
-    tmp_path: Path, other: subprocess.Popen[str]
+    tmp_path: Path, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lease, "LEAVES_S", 0.5)
     for refuse in (refuse_alive, claim):
         with pytest.raises(UsageError, match=f"still running in it: process {other.pid} on "):
             refuse(tmp_path)
