@@ -29,7 +29,7 @@ DEAD_S = 60.0
 """Untouched for so long, the holder is gone: several beats, and as long as NFS may keep attributes."""
 
 LEAVES_S = 12.0
-"""So long a living holder is given: ranks whose launcher was killed see it, and are gone after some seconds."""
+"""So long a living holder is given: ranks whose launcher was killed are gone after some seconds."""
 
 _POLL_S = 1.0
 
