@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from clusterlab.cli.rank_options import Backend, LocalRanks
 from clusterlab.runs.request import BenchRequest
 
 _EXAMPLE = """Examples:
@@ -138,18 +139,11 @@ def request(
         int,
         typer.Option("-r", "--root", help="Root rank of broadcast, reduce, gather and scatter."),
     ] = 0,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
-        ),
-    ] = None,
+    ranks: LocalRanks = None,
     place: Annotated[
         str, typer.Option("--place", help="out (of place), in (place) or both.")
     ] = "both",
-    backend: Annotated[
-        str, typer.Option("--backend", help="auto (nccl with GPUs, else gloo), gloo or nccl.")
-    ] = "auto",
+    backend: Backend = "auto",
     fabric: Annotated[
         str | None,
         typer.Option(

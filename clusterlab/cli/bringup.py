@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.rank_options import Backend, LocalRanks
+
 _EXAMPLE = """\b
 Examples:
   clusterlab bringup -g 4                     # local ranks over gloo, or this machine's GPUs
@@ -24,15 +26,8 @@ communicators to tell, 4 a rank died or a deadline passed.
 
 
 def bringup(
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
-        ),
-    ] = None,
-    backend: Annotated[
-        str, typer.Option("--backend", help="auto (nccl with GPUs, else gloo), gloo or nccl.")
-    ] = "auto",
+    ranks: LocalRanks = None,
+    backend: Backend = "auto",
     repeat: Annotated[
         int,
         typer.Option(

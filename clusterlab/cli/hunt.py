@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.rank_options import Backend, LocalRanks
+
 _EXAMPLE = """Examples:
 
   srun --mpi=pmix --ntasks-per-node=8 clusterlab hunt --fabric superpod-h100-1su --routing pinned
@@ -64,15 +66,8 @@ def hunt(
     sure: Annotated[
         float, typer.Option("--sure", help="The probability from which a fault is named.")
     ] = 0.99,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
-        ),
-    ] = None,
-    backend: Annotated[
-        str, typer.Option("--backend", help="auto (nccl with GPUs, else gloo), gloo or nccl.")
-    ] = "auto",
+    ranks: LocalRanks = None,
+    backend: Backend = "auto",
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the run (default: hunt).")
     ] = None,

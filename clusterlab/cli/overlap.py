@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.rank_options import LocalRanks
+
 _EXAMPLE = """Examples:
 
   clusterlab overlap all_reduce --with compute -b 1M -e 64M -f 4 -g 2
@@ -51,12 +53,7 @@ def overlap(
             "--max-ctas", help="NCCL: thread blocks (SMs) that a collective may take at most."
         ),
     ] = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
-        ),
-    ] = None,
+    ranks: LocalRanks = None,
     backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
     fabric: Annotated[
         str | None,

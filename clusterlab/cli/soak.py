@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.rank_options import LocalRanks
+
 _EXAMPLE = """Examples:
 
   clusterlab soak all_reduce --for 2h -b 64M
@@ -41,12 +43,7 @@ def soak(
     ] = 1,
     op: Annotated[str, typer.Option("-o", "--op", help="sum, prod, min, max or avg.")] = "sum",
     dtype: Annotated[str, typer.Option("-d", "--datatype", help="One dtype.")] = "float",
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-g", "--ranks", "--ngpus", help="Ranks to start here (default: the GPUs, or 4)."
-        ),
-    ] = None,
+    ranks: LocalRanks = None,
     backend: Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")] = "auto",
     fabric: Annotated[
         str | None,
