@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from clusterlab.lab import faults, lifecycle
-from clusterlab.lab.fabric_of_lab import open_lab_fabric
+from clusterlab.lab import faults
 from clusterlab.lab.labs import Lab, enter_command, environment
-from clusterlab.lab.machine import observe, sized
 from clusterlab.records.run_dir import open_run
 from clusterlab.report.data import ReportData, load
 from clusterlab.report.groups import name_of
 from clusterlab.verdict.groups import slow_groups
+from tests.slurm.fabric_labs import fabric_lab
 
 FABRIC = "lab-rails-4x2"
 RANK = [sys.executable, str(Path(__file__).with_name("sweep_rank.py"))]
@@ -28,12 +27,8 @@ RANK = [sys.executable, str(Path(__file__).with_name("sweep_rank.py"))]
 def rails(
     can_hold_labs: None, lab_base: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    found = open_lab_fabric(FABRIC, "pinned")
-    identity = {"fabric": FABRIC, "fabric_digest": found.fabric.digest, "routing": found.routing}
-    spec = sized(observe(), **found.shape, **identity)  # type: ignore[arg-type]
-    share = [tmp_path_factory.getbasetemp()]
-    yield lifecycle.up(spec, fabric=found, name="rails", base=lab_base, share=share)
-    lifecycle.down(name="rails", base=lab_base)
+    with fabric_lab(FABRIC, "rails", lab_base, tmp_path_factory.getbasetemp()) as lab:
+        yield lab
 
 
 def sweep(lab: Lab, folder: Path, pattern: str, **changes: Any) -> tuple[str, ReportData]:

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from clusterlab.lab import faults, lifecycle
-from clusterlab.lab.fabric_of_lab import open_lab_fabric
+from clusterlab.lab import faults
 from clusterlab.lab.labs import Lab, enter_command, environment
-from clusterlab.lab.machine import observe, sized
 from clusterlab.records.documents import read_findings
 from clusterlab.records.run_dir import open_run
+from tests.slurm.fabric_labs import fabric_lab
 from tests.slurm.jobs import program
 
 FABRIC = "lab-rails-4x2"
@@ -32,12 +31,8 @@ def rails(
     can_hold_labs: None, lab_base: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """The lab of lab-rails-4x2."""
-    found = open_lab_fabric(FABRIC, "pinned")
-    identity = {"fabric": FABRIC, "fabric_digest": found.fabric.digest, "routing": found.routing}
-    spec = sized(observe(), **found.shape, **identity)  # type: ignore[arg-type]
-    share = [tmp_path_factory.getbasetemp()]
-    yield lifecycle.up(spec, fabric=found, name="rails", base=lab_base, share=share)
-    lifecycle.down(name="rails", base=lab_base)
+    with fabric_lab(FABRIC, "rails", lab_base, tmp_path_factory.getbasetemp()) as lab:
+        yield lab
 
 
 class Hunt:

@@ -12,11 +12,10 @@ import pytest
 
 from clusterlab.core.findings import Finding
 from clusterlab.lab import faults, lifecycle
-from clusterlab.lab.fabric_of_lab import open_lab_fabric
 from clusterlab.lab.labs import Lab, enter_command, environment, run
-from clusterlab.lab.machine import observe, sized
 from clusterlab.records.documents import read_findings, read_placement
 from tests.slurm.conftest import wait_for_state
+from tests.slurm.fabric_labs import fabric_lab
 from tests.slurm.jobs import Submitted, program
 
 FABRIC = "lab-8x1"
@@ -27,12 +26,8 @@ def eight(
     can_hold_labs: None, lab_base: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """The lab of lab-8x1. A test leaves it whole and idle."""
-    found = open_lab_fabric(FABRIC, "pinned")
-    identity = {"fabric": FABRIC, "fabric_digest": found.fabric.digest, "routing": found.routing}
-    spec = sized(observe(), **found.shape, **identity)  # type: ignore[arg-type]
-    share = [tmp_path_factory.getbasetemp()]
-    yield lifecycle.up(spec, fabric=found, name="eight", base=lab_base, share=share)
-    lifecycle.down(name="eight", base=lab_base)
+    with fabric_lab(FABRIC, "eight", lab_base, tmp_path_factory.getbasetemp()) as lab:
+        yield lab
 
 
 class Step:
