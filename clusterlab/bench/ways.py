@@ -15,10 +15,11 @@ from clusterlab.bench.coalesced import coalesced, coalesced_transfers
 from clusterlab.bench.control import Control
 from clusterlab.bench.direct import open_direct
 from clusterlab.bench.graphs import captured
-from clusterlab.bench.groups import Groups, Seat
+from clusterlab.bench.groups import Groups, Seat, whole_run
 from clusterlab.bench.ops import Call, Operation, bind
 from clusterlab.bench.options import BenchOptions
 from clusterlab.bench.timing import Timer, timer_for
+from clusterlab.bench.transfers import ring_shift
 from clusterlab.core.rows import Point
 
 if TYPE_CHECKING:
@@ -83,27 +84,47 @@ def open_ways(
 
 def _eager(around: Surroundings) -> Way:
     """One torch.distributed call after the other, on the current stream."""
+    return Way(_torch_calls(around, _by_torch), timer_for(around.device))
+
+
+def _by_torch(seat: Seat, buffers: Buffers, around: Surroundings) -> Operation:
+    return bind(seat.point, buffers, seat.rank, around.groups.of(seat.point))
+
+
+def _torch_calls(
+    around: Surroundings, one: Callable[[Seat, Buffers, Surroundings], Operation]
+) -> Callable[[Seat, Sequence[Buffers]], Bound]:
+    """A Way's ``bind`` of torch's calls, each of which is ``one``'s."""
     many, device = around.options.aggregated, around.device
 
     def bound(seat: Seat, places: Sequence[Buffers]) -> Bound:
         point, group = seat.point, around.groups.of(seat.point)
-        operations = [bind(point, buffers, seat.rank, group) for buffers in places]
+        operations = [one(seat, buffers, around) for buffers in places]
         if many == 1:
             calls = [operation.call for operation in operations]
         elif point.collective in ("send_recv", "send"):
             calls = [coalesced_transfers(seat, some, group) for some in in_groups(places, many)]
         else:
             calls = [
-                coalesced([one.call for one in some], point.collective, group, device)
+                coalesced([each.call for each in some], point.collective, group, device)
                 for some in in_groups(operations, many)
             ]
         return Bound(operations[0], _timed(calls, around), operations[0])
 
-    return Way(bound, timer_for(device))
+    return bound
+
+
+def _in_graph(seat: Seat, buffers: Buffers, around: Surroundings) -> Operation:
+    """As eager but for a shift over all ranks of a group, which stays on the graph's stream."""
+    point, group = seat.point, around.groups.of(seat.point)
+    alone = group is not None or whole_run(point, around.control.world_size)
+    if point.collective == "send_recv" and alone:
+        return Operation(ring_shift(point, buffers, seat.rank, group), lambda: None)
+    return _by_torch(seat, buffers, around)
 
 
 def _graph(around: Surroundings) -> Way:
-    """Replays of a CUDA graph of eager calls, captured and replayed on a stream of its own."""
+    """Replays of a CUDA graph of torch's calls, captured and replayed on a stream of its own."""
     stream = _new_stream(around.device)
 
     def fixed(bound: Bound, per_graph: int | None) -> Bound:
@@ -120,7 +141,7 @@ def _graph(around: Surroundings) -> Way:
         )
 
     timer = timer_for(around.device, paired=True)
-    return Way(_eager(around).bind, timer, fixed, lambda: _on(stream), least_warmup=2)
+    return Way(_torch_calls(around, _in_graph), timer, fixed, lambda: _on(stream), least_warmup=2)
 
 
 def _direct(around: Surroundings) -> Way:

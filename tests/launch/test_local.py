@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -119,6 +120,13 @@ def test_without_a_log_directory_the_others_write_tagged_lines_to_stderr(capfd):
 
 
 @ranks
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_launcher_whose_streams_have_no_descriptor_starts_ranks(name, monkeypatch):
+    """As in a notebook, or under pytest's capsys."""
+    monkeypatch.setattr(sys, name, io.StringIO())
+    assert run_local_ranks(2, lambda _identity, _open_store: 0).exit_code == 0
+
+
 def test_a_full_disk_loses_the_log_not_the_job(tmp_path, capfd):
     (tmp_path / "rank-1.log").symlink_to("/dev/full")
 
