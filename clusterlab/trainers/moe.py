@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.plans.routed import most_of
 from clusterlab.trainers.plans.workloads import STEPWISE, choices
-from clusterlab.trainers.rows import gathered, inverse, spread
+from clusterlab.trainers.rows import by_key, gathered, inverse, spread
 
 if TYPE_CHECKING:
     from clusterlab.trainers.model import Block, Experts, Ways
@@ -31,23 +31,46 @@ Earlier = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """``token`` (C,) and ``weight`` (C,) of every choice that is kept, by expert and then by token;
-    ``counts`` (E,) of each expert; how many choices were ``dropped``. ``place_TK``: where each choice of a
-    token is among the C, C where it is not kept; None where that is not known. ``on_host``: the counts where
-    the host has them already: to ask the GPU for them again, it would have to wait for it again.
+    """``token`` (C,) and ``weight`` (C,) of every choice that is kept, by expert and then by token; how many
+    are ``each`` expert's, and how many were ``dropped``. ``place_TK``: where each choice of a token is among
+    the C, C where it is not kept; None where that is not known.
     """
 
     token: torch.Tensor
     weight: torch.Tensor
-    counts: torch.Tensor
+    each: tuple[int, ...]
     dropped: int
     place_TK: torch.Tensor | None = None
-    on_host: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """All choices in ``order`` (T·K,), by expert and then by token, those that are not kept last; the
+    ``weight_TK`` of each. The host does not know yet how many there are: ``tally`` (E + 2,) has those of each
+    expert, those that are not kept, and those among them that nobody made. To read it, the host waits for
+    the GPU, which then waits for the host: so it is read once, with all else that is to be known.
+    """
+
+    order: torch.Tensor
+    weight_TK: torch.Tensor
+    tally: torch.Tensor
 
     @property
-    def each(self) -> tuple[int, ...]:
-        """``counts``, on the host."""
-        return self.on_host if self.on_host is not None else tuple(self.counts.tolist())
+    def counts(self) -> torch.Tensor:
+        """(E,)."""
+        return self.tally[:-2]
+
+    def kept(self, tally: Sequence[int]) -> Routing:
+        """What is done with them, when the host has read ``tally``."""
+        *each, lost, unmade = tally
+        kept, K = self.order[: sum(each)], self.weight_TK.shape[1]
+        return Routing(
+            kept // K,
+            self.weight_TK.reshape(-1)[kept],
+            tuple(each),
+            lost - unmade,
+            inverse(self.order).clamp(max=kept.numel()).view(self.weight_TK.shape),
+        )
 
 
 def route(
@@ -57,7 +80,7 @@ def route(
     positions: int,
     forced_TK: torch.Tensor | None = None,
     earlier: Earlier = torch.zeros_like,
-) -> Routing:
+) -> Choices:
     """The choices of tokens ``x_TH``, ``positions`` of each sequence."""
     model = block.model
     probability_TE = torch.softmax(block.router(x_TH), dim=-1)
@@ -78,19 +101,8 @@ def route(
     expert = torch.where(kept_TK, expert_TK, nobody).view(-1)
     # Not bincount, which waits for the GPU to look for the largest.
     counts = expert.new_zeros(nobody + 1).index_add(0, expert, torch.ones_like(expert))
-    *each, lost = counts.tolist()
-    order = torch.argsort(expert, stable=True)
-    kept = order[: sum(each)]
-    place_TK = inverse(order).clamp(max=kept.numel()).view(expert_TK.shape)
-    dropped = lost - int((~made_TK).sum()) if most is not None else 0
-    return Routing(
-        kept // model.top_k,
-        weight_TK.reshape(-1)[kept],
-        counts[:nobody],
-        dropped,
-        place_TK,
-        tuple(each),
-    )
+    tally = torch.cat([counts, (~made_TK).sum().view(1)])
+    return Choices(by_key(expert, nobody), weight_TK, tally)
 
 
 def choices_of(x_TH: torch.Tensor, routing: Routing) -> torch.Tensor:
@@ -98,6 +110,13 @@ def choices_of(x_TH: torch.Tensor, routing: Routing) -> torch.Tensor:
     if routing.place_TK is None:
         return x_TH.index_select(0, routing.token)
     return spread(x_TH, routing.token, routing.place_TK)
+
+
+def experts_of(routing: Routing, device: torch.device) -> torch.Tensor:
+    """The expert of every choice that is kept, (C,)."""
+    expert = torch.arange(len(routing.each), device=device)
+    counts = torch.tensor(routing.each, device=device)
+    return expert.repeat_interleave(counts, output_size=sum(routing.each))
 
 
 def run_experts(x_CH: torch.Tensor, counts: Sequence[int], experts: Experts) -> torch.Tensor:
@@ -117,7 +136,8 @@ def combine(y_CH: torch.Tensor, routing: Routing, like_TH: torch.Tensor) -> torc
 def mixture(x_TH: torch.Tensor, block: Block, forced_BSK: torch.Tensor | None) -> torch.Tensor:
     """All experts on this rank."""
     forced_TK = None if forced_BSK is None else forced_BSK.flatten(0, 1)
-    routing = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
+    chosen = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
+    routing = chosen.kept(chosen.tally.tolist())
     y_CH = run_experts(choices_of(x_TH, routing), routing.each, block.expert_weights)
     return combine(y_CH, routing, x_TH)
 

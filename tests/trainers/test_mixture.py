@@ -72,10 +72,11 @@ def test_mixture_is_the_sum_over_choices_forward_and_backward(
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     if ways.forced_BSK is not None:
         planned = expected(setup, 0, 3, 0)
-        got = route(
+        chosen = route(
             x_TH, block, positions=setup.model.sequence, forced_TK=ways.forced_BSK.flatten(0, 1)
         )
-        assert (tuple(got.counts.tolist()), got.dropped) == (planned.counts, planned.dropped)
+        got = chosen.kept(chosen.tally.tolist())
+        assert (got.each, got.dropped) == (planned.counts, planned.dropped)
         assert got.dropped == dropped
 
 

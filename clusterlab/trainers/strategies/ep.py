@@ -35,9 +35,18 @@ from torch import nn
 from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.model import Block, Experts, Ways
-from clusterlab.trainers.moe import Routing, choices_of, combine, route, run_experts
+from clusterlab.trainers.moe import (
+    Choices,
+    Routing,
+    choices_of,
+    combine,
+    experts_of,
+    route,
+    run_experts,
+)
 from clusterlab.trainers.plans.routed import Routed
-from clusterlab.trainers.rows import inverse, permuted
+from clusterlab.trainers.rows import by_key, inverse, permuted
+from clusterlab.trainers.strategies.coming import Coming, tell
 
 
 class ExpertWays(Ways):
@@ -55,14 +64,20 @@ class ExpertWays(Ways):
 
     def experts(self, x_TH: torch.Tensor, block: Block) -> torch.Tensor:
         """As in Ways."""
-        routing, experts = self._route(x_TH, block), block.expert_weights
-        if self._library is not None:
-            out_TH, tokens = self._library.exchange(x_TH, routing, experts)
-        elif self._two_levels:
-            rail, node = self._axes["ep_rail"], self._axes["ep_node"]
-            out_TH, tokens = across(x_TH, routing, rail, node, experts)
+        chosen, experts = self._route(x_TH, block), block.expert_weights
+        tokens: list[int] = []
+        if self._library is None and not self._two_levels:
+            axis = self._axes["ep"]
+            told, coming = tell(chosen.counts, axis, beside=chosen.tally)
+            routing = chosen.kept(told)
+            out_TH = exchange(x_TH, routing, axis, experts, coming)
         else:
-            out_TH, tokens = exchange(x_TH, routing, self._axes["ep"], experts), []
+            routing = chosen.kept(chosen.tally.tolist())
+            if self._library is not None:
+                out_TH, tokens = self._library.exchange(x_TH, routing, experts)
+            else:
+                rail, node = self._axes["ep_rail"], self._axes["ep_node"]
+                out_TH, tokens = across(x_TH, routing, rail, node, experts)
         before = sum(one.layer == block.layer for one in self._sent)
         self._sent.append(Routed(block.layer, before, routing.each, tuple(tokens), routing.dropped))
         return out_TH
@@ -72,7 +87,7 @@ class ExpertWays(Ways):
         self.routed, self._sent = tuple(self._sent), []
         self._inner.finish(parameters)
 
-    def _route(self, x_TH: torch.Tensor, block: Block) -> Routing:
+    def _route(self, x_TH: torch.Tensor, block: Block) -> Choices:
         forced, split, positions = self.forced_BSK, self._positions, block.model.sequence
         if split is None or split.size == 1:
             flat = None if forced is None else forced.flatten(0, 1)
@@ -108,18 +123,19 @@ def library_of(setup: Setup, axis: Axis) -> Library | None:
     return DeepEp(setup, axis)
 
 
-def exchange(x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts) -> torch.Tensor:
+def exchange(
+    x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts, coming: Coming
+) -> torch.Tensor:
     """The mixture over the ranks of ``axis``, each of which has an equal share of the experts, in order."""
-    counts_Re = routing.counts.view(axis.size, -1)
-    got_Re = axis.all_to_all(counts_Re)
-    own, got = counts_Re.shape[1], got_Re.tolist()
+    got_Re, got = coming.counts_Re, coming.told
+    own = got_Re.shape[1]
     sends = [sum(routing.each[i * own : (i + 1) * own]) for i in range(axis.size)]
     receives = [sum(counts) for counts in got]
     rows_CH = swap(choices_of(x_TH, routing), axis, sends, receives)
     # They arrive by rank and then by expert; experts take them by expert and then by rank.
-    expert = torch.arange(got_Re.shape[1], device=x_TH.device).repeat(axis.size)
+    expert = torch.arange(own, device=x_TH.device).repeat(axis.size)
     by_rank = expert.repeat_interleave(got_Re.view(-1), output_size=sum(receives))
-    order = torch.argsort(by_rank, stable=True)
+    order = by_key(by_rank, own)
     y_CH = run_experts(permuted(rows_CH, order), [sum(n) for n in zip(*got, strict=True)], experts)
     back_CH = swap(permuted(y_CH, inverse(order)), axis, receives, sends)
     return combine(back_CH, routing, x_TH)
@@ -129,8 +145,8 @@ def across(
     x_TH: torch.Tensor, routing: Routing, rail: Axis, node: Axis, experts: Experts
 ) -> tuple[torch.Tensor, list[int]]:
     """As ``exchange`` on two levels, and how many tokens went to each node. A row is a (token, node)."""
-    (T, H), N, E = x_TH.shape, rail.size, routing.counts.numel()
-    expert = torch.arange(E, device=x_TH.device).repeat_interleave(routing.counts)
+    (T, H), N, E = x_TH.shape, rail.size, len(routing.each)
+    expert = experts_of(routing, x_TH.device)
     weight_TE = x_TH.new_zeros(T, E).index_put((routing.token, expert), routing.weight)
     weight_TNX = weight_TE.view(T, N, E // N)
     to, token = (weight_TNX != 0).any(2).T.nonzero(as_tuple=True)
@@ -140,8 +156,9 @@ def across(
     x_RH, weight_RX = torch.split(swap(rows, rail, sends, receives), [H, E // N], 1)
     expert, row = (weight_RX != 0).T.nonzero(as_tuple=True)
     counts_X = torch.bincount(expert, minlength=E // N)
-    inside = Routing(row, weight_RX[row, expert], counts_X, 0)
-    home_RH = swap(exchange(x_RH, inside, node, experts), rail, receives, sends)
+    each, coming = tell(counts_X, node, beside=counts_X)
+    inside = Routing(row, weight_RX[row, expert], tuple(each), 0)
+    home_RH = swap(exchange(x_RH, inside, node, experts, coming), rail, receives, sends)
     return torch.zeros_like(x_TH).index_add(0, token, home_RH), sends
 
 

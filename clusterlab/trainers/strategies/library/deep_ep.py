@@ -22,7 +22,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.trainers.axis import Axis
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.model import Experts
-from clusterlab.trainers.moe import Routing, combine, run_experts
+from clusterlab.trainers.moe import Routing, combine, experts_of, run_experts
 
 
 class DeepEp:
@@ -43,8 +43,7 @@ class DeepEp:
         self, x_TH: torch.Tensor, routing: Routing, experts: Experts
     ) -> tuple[torch.Tensor, list[int]]:
         """The mixture over the ranks, and how many tokens went to each."""
-        E = routing.counts.numel()
-        expert = torch.arange(E, device=x_TH.device).repeat_interleave(routing.counts)
+        E, expert = len(routing.each), experts_of(routing, x_TH.device)
         weight_TE = x_TH.new_zeros(x_TH.shape[0], E)
         weight_TE = weight_TE.index_put((routing.token, expert), routing.weight)
         weight_TK, expert_TK = weight_TE.topk(self._top_k)
@@ -56,9 +55,9 @@ class DeepEp:
         row, k = (expert_RK >= 0).nonzero(as_tuple=True)
         order = torch.argsort(expert_RK[row, k], stable=True)
         row, k = row[order], k[order]
-        counts = torch.bincount(expert_RK[row, k], minlength=E // self._axis.size)
-        y_CH = run_experts(x_RH.index_select(0, row), counts.tolist(), experts)
-        own = Routing(row, weight_RK[row, k].to(x_RH.dtype), counts, 0)
+        each = torch.bincount(expert_RK[row, k], minlength=E // self._axis.size).tolist()
+        y_CH = run_experts(x_RH.index_select(0, row), each, experts)
+        own = Routing(row, weight_RK[row, k].to(x_RH.dtype), tuple(each), 0)
         out_TH: torch.Tensor = _Combine.apply(  # type: ignore[no-untyped-call]
             combine(y_CH, own, x_RH), handle, sum(sent), self
         )
