@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from clusterlab.trainers.config import Setup
 from clusterlab.trainers.plans.routed import most_of
 from clusterlab.trainers.plans.workloads import STEPWISE, choices
-from clusterlab.trainers.rows import by_key, gathered, inverse, spread
+from clusterlab.trainers.rows import by_key, gathered, inverse, permuted, spread
 
 if TYPE_CHECKING:
     from clusterlab.trainers.model import Block, Experts, Ways
@@ -45,14 +45,17 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """All choices in ``order`` (T·K,), by expert and then by token, those that are not kept last; the
-    ``weight_TK`` of each. The host does not know yet how many there are: ``tally`` (E + 2,) has those of each
-    expert, those that are not kept, and those among them that nobody made. To read it, the host waits for
-    the GPU, which then waits for the host: so it is read once, with all else that is to be known.
+    """All choices by expert and then by token, those that are not kept last: ``token`` and ``weight`` (T·K,),
+    and ``place_TK`` of each among them. The host does not know yet how many there are: ``tally`` (E + 2,) has
+    those of each expert, those that are not kept, and those among them that nobody made.
+
+    To read it the host waits for the GPU, which then waits for the host. So it is read once, with all else
+    that is to be known, and what can be issued before is.
     """
 
-    order: torch.Tensor
-    weight_TK: torch.Tensor
+    token: torch.Tensor
+    weight: torch.Tensor
+    place_TK: torch.Tensor
     tally: torch.Tensor
 
     @property
@@ -60,17 +63,17 @@ class Choices:
         """(E,)."""
         return self.tally[:-2]
 
+    def rows(self, x_TH: torch.Tensor) -> torch.Tensor:
+        """The token of every choice, (T·K, H)."""
+        return spread(x_TH, self.token, self.place_TK)
+
     def kept(self, tally: Sequence[int]) -> Routing:
-        """What is done with them, when the host has read ``tally``."""
+        """What is done with them, when the host has read ``tally``: the first rows are of those kept."""
         *each, lost, unmade = tally
-        kept, K = self.order[: sum(each)], self.weight_TK.shape[1]
-        return Routing(
-            kept // K,
-            self.weight_TK.reshape(-1)[kept],
-            tuple(each),
-            lost - unmade,
-            inverse(self.order).clamp(max=kept.numel()).view(self.weight_TK.shape),
-        )
+        C, place_TK = sum(each), self.place_TK
+        if lost:
+            place_TK = place_TK.clamp(max=C)
+        return Routing(self.token[:C], self.weight[:C], tuple(each), lost - unmade, place_TK)
 
 
 def route(
@@ -102,14 +105,13 @@ def route(
     # Not bincount, which waits for the GPU to look for the largest.
     counts = expert.new_zeros(nobody + 1).index_add(0, expert, torch.ones_like(expert))
     tally = torch.cat([counts, (~made_TK).sum().view(1)])
-    return Choices(by_key(expert, nobody), weight_TK, tally)
-
-
-def choices_of(x_TH: torch.Tensor, routing: Routing) -> torch.Tensor:
-    """The token of every choice that is kept, (C, H)."""
-    if routing.place_TK is None:
-        return x_TH.index_select(0, routing.token)
-    return spread(x_TH, routing.token, routing.place_TK)
+    order = by_key(expert, nobody)
+    return Choices(
+        order // model.top_k,
+        permuted(weight_TK.reshape(-1), order),
+        inverse(order).view(expert_TK.shape),
+        tally,
+    )
 
 
 def experts_of(routing: Routing, device: torch.device) -> torch.Tensor:
@@ -137,8 +139,9 @@ def mixture(x_TH: torch.Tensor, block: Block, forced_BSK: torch.Tensor | None) -
     """All experts on this rank."""
     forced_TK = None if forced_BSK is None else forced_BSK.flatten(0, 1)
     chosen = route(x_TH, block, positions=block.model.sequence, forced_TK=forced_TK)
+    rows = chosen.rows(x_TH)
     routing = chosen.kept(chosen.tally.tolist())
-    y_CH = run_experts(choices_of(x_TH, routing), routing.each, block.expert_weights)
+    y_CH = run_experts(rows[: sum(routing.each)], routing.each, block.expert_weights)
     return combine(y_CH, routing, x_TH)
 
 

@@ -7,6 +7,7 @@ only change places, both directions can gather.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,10 +27,17 @@ def gathered(y_CH: torch.Tensor, token: torch.Tensor, place_TK: torch.Tensor) ->
     return rows
 
 
-def permuted(x_CH: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """``x_CH[order]``, where ``order`` has every row once."""
-    rows: torch.Tensor = _Permuted.apply(x_CH, order)  # type: ignore[no-untyped-call]
+def permuted(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """``x[order]``, where ``order`` has every row once."""
+    rows: torch.Tensor = _Permuted.apply(x, order)  # type: ignore[no-untyped-call]
     return rows
+
+
+def transposed(rows: torch.Tensor, counts: Sequence[Sequence[int]]) -> torch.Tensor:
+    """``rows`` are blocks, ``counts[a][b]`` rows in each, by a and then by b: the same by b and then by a."""
+    blocks = iter(torch.split(rows, [n for line in counts for n in line]))
+    lines = [[next(blocks) for _ in line] for line in counts]
+    return torch.cat([block for column in zip(*lines, strict=True) for block in column])
 
 
 def by_key(key: torch.Tensor, most: int) -> torch.Tensor:
@@ -85,11 +93,11 @@ class _Gathered(torch.autograd.Function):
 
 class _Permuted(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x_CH: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(order)
-        return x_CH.index_select(0, order)
+        return x.index_select(0, order)
 
     @staticmethod
-    def backward(ctx: Any, grad_CH: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         (order,) = ctx.saved_tensors
-        return grad_CH.index_select(0, inverse(order)), None
+        return grad.index_select(0, inverse(order)), None

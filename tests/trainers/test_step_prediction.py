@@ -28,7 +28,7 @@ from clusterlab.trainers.plans.compute import Compute, named_compute, typed_comp
 from clusterlab.trainers.plans.memory import memory_of
 from clusterlab.trainers.plans.overlap import exposed_us
 from clusterlab.trainers.plans.plan import counted
-from clusterlab.trainers.plans.work import work_of
+from clusterlab.trainers.plans.work import Op, work_of
 
 GPUS = 8
 BIG = {"layers": 8, "hidden": 1024, "heads": 16, "ffn": 4096, "vocab": 1024, "sequence": 512}
@@ -271,6 +271,17 @@ def test_a_long_computation_hides_all_but_the_first_gather_and_the_last_result()
     assert exposed_us(1e6, [10.0] * 5, [7.0] * 5) == pytest.approx(17.0)
     assert exposed_us(0.0, [10.0] * 5, [7.0] * 5) == pytest.approx(85.0)
     assert exposed_us(123.0, [], []) == 0.0
+
+
+def test_a_gpu_waits_for_the_host_where_the_host_waited_for_it() -> None:
+    """Not where the host is the slower one all along; on cores there is no waiting, only issuing."""
+    gpu = replace(named_compute("H100-SXM5-80GB", "bfloat16"), issue_us=40.0)
+    long, wait = Op("copy", "memory", 0.0, 1e9), Op("counts", "wait", 0.0, 0.0, kernels=3)
+    short = Op("copies", "memory", 0.0, 1.0, kernels=1000)
+    assert gpu.time_us([long, wait]) == pytest.approx(gpu.time_us([long]) + 120.0)
+    assert gpu.time_us([short, wait]) == pytest.approx(1003 * 40.0)
+    cores = replace(gpu, behind=False)
+    assert cores.time_us([long, wait]) == pytest.approx(cores.time_us([long]) + 120.0)
 
 
 def test_cores_hide_nothing() -> None:

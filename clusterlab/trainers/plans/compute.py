@@ -2,8 +2,9 @@
 
 An op takes as long as its flops at the matrix rate or its bytes at the memory's, whichever is more; cores
 take longer over exp and erf than over memory, so bytes of those have a rate of their own. A GPU runs behind
-the host that issues its kernels, so that a phase takes what the GPU or the host needs, whichever is more; a
-CPU does both, one after the other.
+the host that issues its kernels, so that a phase takes what the GPU or the host needs, whichever is more, but
+where the host waits for a number of the GPU's: then the GPU waits for the host's next kernels. A CPU does
+both, one after the other.
 """
 
 from __future__ import annotations
@@ -71,8 +72,13 @@ class Compute:
         """Of all of them, one after the other."""
         found = tuple(ops)
         device = sum(self.op_us(op) * op.count for op in found)
-        issue = sum(self.issue_us * op.kernels * op.count for op in found)
-        return max(device, issue) if self.behind else device + issue
+        issue = sum(self._issue_us(op) for op in found)
+        if not self.behind:
+            return device + issue
+        return max(device + sum(self._issue_us(op) for op in found if op.kind == "wait"), issue)
+
+    def _issue_us(self, op: Op) -> float:
+        return self.issue_us * op.kernels * op.count
 
 
 @dataclass(frozen=True, slots=True)

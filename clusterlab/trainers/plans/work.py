@@ -14,8 +14,10 @@ from typing import Literal
 from clusterlab.core.dtypes import dtype
 from clusterlab.trainers.config import Setup
 
-Kind = Literal["matmul", "attention", "memory", "function"]
-"""``function``: a pass over memory that computes exp, erf and the like of each element."""
+Kind = Literal["matmul", "attention", "memory", "function", "wait"]
+"""``function``: a pass over memory that computes exp, erf and the like of each element. ``wait``: the host
+waits for a number from the GPU, which then has nothing to do until as many kernels are issued.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,8 @@ def _experts(setup: Setup, size: Sizes) -> Work:
             *_matmul("router", size.local, H, E, item),
             _memory("routing", 6 * size.local * E * item, kernels=20),
             _memory("gather", 2 * rows, count=n),
+            # How many rows each expert gets; then come the exchange, their order, and the first product.
+            Op("counts", "wait", 0.0, 0.0, kernels=3),
             *_matmul("up", each, H, F, item, count=n),
             _function("gelu", 2 * inner, count=n),
             *_matmul("down", each, F, H, item, count=n),

@@ -26,7 +26,7 @@ every rank and summed along ``dp``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -38,15 +38,13 @@ from clusterlab.trainers.model import Block, Experts, Ways
 from clusterlab.trainers.moe import (
     Choices,
     Routing,
-    choices_of,
     combine,
     experts_of,
     route,
     run_experts,
 )
 from clusterlab.trainers.plans.routed import Routed
-from clusterlab.trainers.rows import by_key, inverse, permuted
-from clusterlab.trainers.strategies.coming import Coming, tell
+from clusterlab.trainers.rows import transposed
 
 
 class ExpertWays(Ways):
@@ -67,10 +65,11 @@ class ExpertWays(Ways):
         chosen, experts = self._route(x_TH, block), block.expert_weights
         tokens: list[int] = []
         if self._library is None and not self._two_levels:
-            axis = self._axes["ep"]
-            told, coming = tell(chosen.counts, axis, beside=chosen.tally)
-            routing = chosen.kept(told)
-            out_TH = exchange(x_TH, routing, axis, experts, coming)
+            axis, rows = self._axes["ep"], chosen.rows(x_TH)
+            tally, got = tell(chosen.counts, axis, beside=chosen.tally)
+            routing = chosen.kept(tally)
+            y_CH = exchange(rows[: sum(routing.each)], routing.each, got, axis, experts)
+            out_TH = combine(y_CH, routing, x_TH)
         else:
             routing = chosen.kept(chosen.tally.tolist())
             if self._library is not None:
@@ -123,22 +122,34 @@ def library_of(setup: Setup, axis: Axis) -> Library | None:
     return DeepEp(setup, axis)
 
 
+def tell(
+    counts: torch.Tensor, axis: Axis, *, beside: torch.Tensor
+) -> tuple[list[int], list[list[int]]]:
+    """Every rank of ``axis`` hears how many rows come from each rank for each of its experts (R × e): its
+    part of ``counts``. The host reads that and this rank's ``beside`` at once.
+    """
+    got_Re = axis.all_to_all(counts.view(axis.size, -1))
+    numbers = torch.cat([beside, got_Re.view(-1)]).tolist()
+    own, flat, each = numbers[: len(beside)], numbers[len(beside) :], got_Re.shape[1]
+    return own, [flat[i * each : (i + 1) * each] for i in range(axis.size)]
+
+
 def exchange(
-    x_TH: torch.Tensor, routing: Routing, axis: Axis, experts: Experts, coming: Coming
+    rows_CH: torch.Tensor,
+    counts: Sequence[int],
+    got: Sequence[Sequence[int]],
+    axis: Axis,
+    experts: Experts,
 ) -> torch.Tensor:
-    """The mixture over the ranks of ``axis``, each of which has an equal share of the experts, in order."""
-    got_Re, got = coming.counts_Re, coming.told
-    own = got_Re.shape[1]
-    sends = [sum(routing.each[i * own : (i + 1) * own]) for i in range(axis.size)]
-    receives = [sum(counts) for counts in got]
-    rows_CH = swap(choices_of(x_TH, routing), axis, sends, receives)
+    """What experts say of ``rows_CH``, ``counts`` (E) of them for each; this rank's own ``got`` (R × e)."""
+    own = len(got[0])
+    sends = [sum(counts[i * own : (i + 1) * own]) for i in range(axis.size)]
+    receives = [sum(line) for line in got]
     # They arrive by rank and then by expert; experts take them by expert and then by rank.
-    expert = torch.arange(own, device=x_TH.device).repeat(axis.size)
-    by_rank = expert.repeat_interleave(got_Re.view(-1), output_size=sum(receives))
-    order = by_key(by_rank, own)
-    y_CH = run_experts(permuted(rows_CH, order), [sum(n) for n in zip(*got, strict=True)], experts)
-    back_CH = swap(permuted(y_CH, inverse(order)), axis, receives, sends)
-    return combine(back_CH, routing, x_TH)
+    by_expert = list(zip(*got, strict=True))
+    arrived = transposed(swap(rows_CH, axis, sends, receives), got)
+    y = run_experts(arrived, [sum(line) for line in by_expert], experts)
+    return swap(transposed(y, by_expert), axis, receives, sends)
 
 
 def across(
@@ -156,9 +167,10 @@ def across(
     x_RH, weight_RX = torch.split(swap(rows, rail, sends, receives), [H, E // N], 1)
     expert, row = (weight_RX != 0).T.nonzero(as_tuple=True)
     counts_X = torch.bincount(expert, minlength=E // N)
-    each, coming = tell(counts_X, node, beside=counts_X)
+    each, got = tell(counts_X, node, beside=counts_X)
     inside = Routing(row, weight_RX[row, expert], tuple(each), 0)
-    home_RH = swap(exchange(x_RH, inside, node, experts, coming), rail, receives, sends)
+    y_CH = exchange(x_RH.index_select(0, row), each, got, node, experts)
+    home_RH = swap(combine(y_CH, inside, x_RH), rail, receives, sends)
     return torch.zeros_like(x_TH).index_add(0, token, home_RH), sends
 
 
