@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli import export_prom
+
 app = typer.Typer(help="Files for other tools from a run.", no_args_is_help=True)
+
+
+app.command("prom", epilog=export_prom.EXAMPLE)(export_prom.prom)
 
 
 @app.command("trace", epilog="Example: clusterlab export trace RUN --step 12 -o step.json")

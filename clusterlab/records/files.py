@@ -20,8 +20,9 @@ def storage_error(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write: {error.strerror or error}", where=str(path), fix=FREE_SPACE)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``: a reader sees the old content or the new, never a mixture.
+def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Replace ``path`` by ``data``: a reader sees the old content or the new, never a mixture. ``mode``: its
+    permissions, where the umask is not to decide.
 
     Raises StorageError; the old content is then untouched.
     """
@@ -29,6 +30,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with scratch.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
