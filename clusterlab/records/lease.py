@@ -44,6 +44,32 @@ class _Holder:
     started: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What alive.json says to who only looks. ``lives``: by the kernel that runs both; None where another does,
+    and only ``touched`` (seconds, the file system's clock) can tell.
+    """
+
+    who: str
+    lives: bool | None
+    touched: float
+
+
+def sign_of_life(folder: Path) -> Sign | None:
+    """Of who measures in the run ``folder``; None where nobody says to. Reads only."""
+    try:
+        with (folder / ALIVE).open("rb") as file:  # opening makes NFS look again
+            touched = os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    held = _read(folder / ALIVE)
+    if held is None:
+        return Sign("another process", None, touched)
+    same = held.kernel == _kernel()
+    lives = _started(held.pid) == held.started if same else None
+    return Sign(f"process {held.pid} on {held.host}", lives, touched)
+
+
 def refuse_alive(folder: Path) -> None:
     """Raise UsageError while another process measures in the run ``folder``. Waits ``DEAD_S`` at most, where
     only its beats can tell.

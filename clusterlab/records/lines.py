@@ -122,23 +122,28 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
                 ) from None  # fmt: skip
             warnings.append(f"{where}: half-written line skipped (a crash or a full disk)")
             continue
-        if not isinstance(data, Mapping):
-            raise UsageError("not a mapping", where=where)
-        check_schema(data.get("schema_version"), LINES_SCHEMA, where=where)
-        fields = checked(data, kind, where=where)
-        if kind is Overlap:
-            fields |= {name: _figure(fields[name], f"{where}: {name}") for name in FIGURES}
-        if kind in (StepLine, ExpertLoad):
-            check_amounts(fields, where=where)
-        if kind is StepLine:
-            for name, us in fields["exposed_us"].items():
-                check_value(f"exposed_us: {name}", us, (float,), where=where)
-        if kind is ExpertLoad:
-            fields["tokens"] = _counts(fields["tokens"], f"{where}: tokens")
-            name = f"{where}: rows_bytes"
-            fields["rows_bytes"] = tuple(_counts(row, name) for row in fields["rows_bytes"])
-        found.append(kind(**fields))
+        found.append(line_from_data(data, kind, where=where))
     return found
+
+
+def line_from_data(data: Any, kind: type[_Kind], *, where: str) -> _Kind:
+    """The record in the parsed line ``data``. Raises UsageError naming ``where`` and the field."""
+    if not isinstance(data, Mapping):
+        raise UsageError("not a mapping", where=where)
+    check_schema(data.get("schema_version"), LINES_SCHEMA, where=where)
+    fields = checked(data, kind, where=where)
+    if kind is Overlap:
+        fields |= {name: _figure(fields[name], f"{where}: {name}") for name in FIGURES}
+    if kind in (StepLine, ExpertLoad):
+        check_amounts(fields, where=where)
+    if kind is StepLine:
+        for name, us in fields["exposed_us"].items():
+            check_value(f"exposed_us: {name}", us, (float,), where=where)
+    if kind is ExpertLoad:
+        fields["tokens"] = _counts(fields["tokens"], f"{where}: tokens")
+        name = f"{where}: rows_bytes"
+        fields["rows_bytes"] = tuple(_counts(row, name) for row in fields["rows_bytes"])
+    return kind(**fields)
 
 
 def _begun_here(line: bytes) -> bool:

@@ -42,11 +42,14 @@ class MemberWriter(OwnedDescriptor):
         self._end += len(member)
 
 
-def members_of(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Every complete gzip member of ``path`` with the offset of its end; stops at the first torn one."""
+def members_of(path: Path, start: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Every complete gzip member of ``path`` from the offset ``start`` on, where one begins, with the offset
+    of its end; stops at the first torn one.
+    """
     with path.open("rb") as file:
+        file.seek(start)
         waiting = b""
-        end = 0
+        end = start
         while True:
             gz = zlib.decompressobj(wbits=31)  # 31: one gzip member
             content = b""

@@ -82,6 +82,19 @@ def read_samples(path: Path) -> SamplesRead:
     return SamplesRead(points, truncated=end < size)
 
 
+def new_samples(path: Path, start: int) -> tuple[list[PointSamples], int]:
+    """The complete points behind the offset ``start`` of one rank's file, and where they end. A file that
+    is not there has none. Raises UsageError.
+    """
+    found, end = [], start
+    try:
+        for content, end in members_of(path, start):
+            found.append(_parse(content, where=f"{path}: before byte {end}"))
+    except OSError:
+        pass
+    return found, end
+
+
 def _parse(member: bytes, *, where: str) -> PointSamples:
     try:
         data: Any = json.loads(member)

@@ -17,6 +17,7 @@ from clusterlab.formats.srun import parse_task_ends
 from clusterlab.launch.submit import START_MARK, SubmittedJob
 from clusterlab.launch.submit_end import JobEnd, judge_job, sentence
 from clusterlab.launch.submit_state import SilentError, ask_job
+from clusterlab.records.growing import Growing
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.runs.finish import conclude, end_run, tell, trouble_of
 
@@ -102,25 +103,16 @@ def _gave_up(run: RunDir, job: SubmittedJob, error: SilentError) -> DeadlineErro
 
 
 class Tail:
-    """The lines that a growing file gains; a file that is not there yet has none."""
+    """The lines that a growing text gains; a file that is not there yet has none."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+        self._file = Growing(path)
 
     def lines(self, *, all_of_it: bool = False) -> list[str]:
         """Complete lines that came since the last call; with ``all_of_it`` an unfinished one too."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                new = file.read()
-        except FileNotFoundError:
-            return []
-        if not all_of_it:
-            new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        lines = new.decode("utf-8", "replace").split("\n")
-        return lines if lines[-1] else lines[:-1]
+        return [
+            line.decode("utf-8", "replace") for line in self._file.lines(all_of_it=all_of_it)
+        ]
 
 
 class _News:
