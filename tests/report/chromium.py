@@ -86,9 +86,21 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._command(f"{domain}.enable")
 
-    def open(self, file: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Load ``file`` in a window of ``width`` CSS pixels and wait until it is complete."""
+    def open(
+        self,
+        file: Path,
+        *,
+        width: int,
+        height: int = 900,
+        dark: bool = False,
+        script: bool = True,
+    ) -> None:
+        """Load ``file`` in a window of ``width`` CSS pixels and wait until it is complete.
+
+        ``script``: whether the page's own scripts run; ``evaluate`` works in any case.
+        """
         self.events.clear()
+        self._command("Emulation.setScriptExecutionDisabled", value=not script)
         self._command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -104,8 +116,10 @@ class Page:
             self.events.append(self._message(deadline))
 
     def evaluate(self, script: str) -> Any:
-        """The value of the JavaScript expression ``script`` in the page."""
-        answer = self._command("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of the JavaScript expression ``script`` in the page; a promise's, once it has one."""
+        answer = self._command(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -130,6 +144,17 @@ class Page:
         options: dict[str, Any] = {"captureBeyondViewport": True, "clip": clip} if whole else {}
         data = self._command("Page.captureScreenshot", format="png", **options)["data"]
         file.write_bytes(base64.b64decode(data))
+
+    def press_tab(self) -> None:
+        """Move the focus as the Tab key does."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self._command(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key="Tab",
+                code="Tab",
+                windowsVirtualKeyCode=9,
+            )
 
     def emulate_print(self) -> None:
         """Show the page as it is printed, until the next ``open``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_findings
 from clusterlab.report.html import write_report
 from tests.records.fake_runs import fake_row, fake_rows, make_run, points, renamed
-from tests.report.chromium import Page, page
+from tests.report.chromium import Page
 
 pytestmark = pytest.mark.browser
 
@@ -69,12 +68,6 @@ LOW_CONTRAST = """
   return bad;
 })()
 """
-
-
-@pytest.fixture(name="browser", scope="module")
-def a_browser() -> Iterator[Page]:
-    with page() as shown:
-        yield shown
 
 
 @pytest.fixture(
