@@ -39,6 +39,7 @@ from clusterlab.cli import (
     submit,
     topo,
     train,
+    watch,
     why,
 )
 from clusterlab.core.errors import ExitCode, UsageError
@@ -107,6 +108,7 @@ for _module in (
     submit,
     topo,
     train,
+    watch,
     why,
 ):
     _module.register(app)

@@ -46,8 +46,8 @@ class _Holder:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What alive.json says to who only looks. ``lives``: by the kernel that runs both; None where another does,
-    and only ``touched`` (seconds, the file system's clock) can tell.
+    """What alive.json says to who only looks. ``lives``: by the kernel that runs both; None where another
+    does, and only ``touched`` (seconds, the file system's clock) can tell.
     """
 
     who: str

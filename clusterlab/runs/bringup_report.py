@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from clusterlab.core.bringup import Bringup, rank_from_json
 from clusterlab.core.errors import ExitCode, UsageError
@@ -54,19 +55,29 @@ def is_bringup(run: RunDir) -> bool:
 
 def report_again(run: RunDir, *, as_json: bool) -> int:
     """Print what ``run`` kept, as it was printed then; the exit code. Raises UsageError for a damaged one."""
+    document, bringup = _kept(run)
+    findings = growth_findings(bringup)
+    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
+    sys.stdout.write(text + "\n")
+    return ExitCode.FINDING if findings else ExitCode.OK
+
+
+def kept_lines(run: RunDir) -> list[str]:
+    """The table that ``run`` kept, as lines. Raises UsageError for a damaged one."""
+    bringup = _kept(run)[1]
+    return bringup_lines(bringup, growth_findings(bringup))
+
+
+def _kept(run: RunDir) -> tuple[dict[str, Any], Bringup]:
     path = run.path / BRINGUP
     document = read_json(path)
     try:
-        bringup = Bringup(
+        return document, Bringup(
             **{name: document[name] for name in _KEPT},
             ranks=tuple(rank_from_json(rank) for rank in document["ranks"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"not the document of a bring-up: {error!r}", where=str(path)) from error
-    findings = growth_findings(bringup)
-    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
-    sys.stdout.write(text + "\n")
-    return ExitCode.FINDING if findings else ExitCode.OK
 
 
 _KEPT = ("backend", "rendezvous", "identity_source", "versions")
