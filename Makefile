@@ -12,7 +12,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt tests/setup/venv.sh
 	sh tests/setup/venv.sh $(VENV)
 
-# What the browser and real-Slurm tests need, where apt-get and root are there; else those tests say so.
+# What the browser, real-Slurm and Prometheus tests need, where apt-get and root are there; else those tests say so.
 system:
 	sh tests/setup/system.sh
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Install what the browser and real-Slurm tests need. Only on Debian-like machines as root: elsewhere the
+# Install what the browser, real-Slurm and Prometheus tests need. Only on Debian-like machines as root: elsewhere the
 # tests that miss something skip and say so (and fail when CI=true).
 set -eu
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "system packages: not root or no apt-get here; tests that need Chromium or Slurm will say so" >&2
+  echo "system packages: not root or no apt-get here; tests that need Chromium, Slurm or Prometheus will say so" >&2
   exit 0
 fi
 here=$(dirname "$0")
@@ -14,3 +14,4 @@ if ! command -v chromium >/dev/null; then
   apt-get install -qq -y --no-install-recommends chromium >/dev/null
 fi
 if [ -x "$here/../slurm/install.sh" ]; then "$here/../slurm/install.sh"; fi
+"$here/../prometheus/install.sh"
