@@ -207,6 +207,16 @@ def test_faults_that_were_measured_on_two_h200(name: str) -> None:
         assert one.hypotheses[0].code == REAL[name], (one.table_id, one.hypotheses[:3])
 
 
+def test_an_algorithm_that_costs_nothing_is_said_and_no_fault() -> None:
+    """NCCL_ALGO=Tree on two H200 took as long as the ring does, to 4 %."""
+    report = run(RUNS / "algo-tree")
+    assert [one.verdict for one in report.answers] == [Verdict.PASS] * 2
+    for one in report.answers:
+        assert any("NCCL_ALGO=Tree" in remark for remark in one.remarks), one.remarks
+        assert all(h.code == "ALGO_FORCED" for h in one.hypotheses[:1])
+    assert any(one.hypotheses for one in report.answers)
+
+
 @pytest.mark.parametrize("name", ["p2p-off", "proto-ll", "channels-2"])
 def test_their_times_alone_name_them(name: str) -> None:
     """Without what the environment and NCCL's log say."""
