@@ -76,9 +76,9 @@ def report(
     else:
         print_run(data)
         if html:
-            from clusterlab.report.html import write_report
+            from clusterlab.runs.report_page import write_page
 
-            typer.echo(f"report: {write_report(opened)}")
+            typer.echo(f"report: {write_page(opened)}")
     if check:
         return _code_of(data.judged.verdict)
     return ExitCode.FINDING if data.run_verdict.wrong else ExitCode.OK

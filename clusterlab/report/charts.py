@@ -1,14 +1,18 @@
-"""The chart of one curve: what was measured, what was predicted, what nothing can beat; below it, how
-far measured lies from predicted, which a bandwidth axis over four decades hides.
+"""The chart of one curve: what was measured, what was predicted, what the library itself expected, what
+nothing can beat; below it, how far measured lies from predicted, which a bandwidth axis over four decades
+hides.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
+from clusterlab.report.curve_bands import MOST_SIZES, bands, outside
 from clusterlab.report.curves import Curve
 from clusterlab.report.numbers import percent, three_digits
 from clusterlab.report.scale import ratio_axis, value_axis
@@ -16,11 +20,6 @@ from clusterlab.report.svg import Band, Dot, Line, Mark, Panel, chart
 from clusterlab.verdict.judge import judge_row
 
 _BUSBW_HEIGHT, _RATIO_HEIGHT = 250, 84
-
-MOST_MARKS = 64
-"""Sizes up to which every point of a curve is marked; beyond, marks would hide the line, and only points
-outside their interval keep theirs.
-"""
 
 _MARKS: dict[Verdict, Mark] = {
     Verdict.PASS: "dot",
@@ -31,43 +30,72 @@ _MARKS: dict[Verdict, Mark] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What of a curve is drawn. Of many sizes ``main`` are the middles of bands, ``spread`` the least and
+    the most busbw in each, and ``outside`` the points that keep a mark of their own.
+    """
+
+    main: tuple[Row, ...]
+    in_place: tuple[Row, ...]
+    spread: Band
+    outside: tuple[Row, ...]
+    banded: bool
+
+
 def busbw_at(row: Row, time_us: float) -> float:
     """The bus bandwidth (GB/s) ``row``'s point would have had in ``time_us``; infinite in no time."""
     return row.busbw_GBps * row.time_us_loop / time_us if time_us else math.inf
 
 
-def curve_chart(curve: Curve) -> str | None:
-    """The SVG of ``curve``; None when it has fewer than two sizes, which a table shows better."""
+def curve_chart(curve: Curve, name: str) -> str | None:
+    """The SVG of ``curve``, called ``name`` on its page; None when it has fewer than two sizes, which a table
+    shows better.
+    """
     if len(curve.sizes) < 2:
         return None
-    main = [halves.first for halves in curve.sizes]
-    in_place = [h.in_place for h in curve.sizes if h.in_place and h.out_of_place]
-    marks: tuple[Mark, Mark] = ("dot", "ring") if len(main) <= MOST_MARKS else ("none", "none")
-    panels = [_busbw_panel(main, in_place, marks)]
-    if any(row.ratio is not None for row in main):
-        panels.append(_ratio_panel(main, in_place, marks))
-    return chart(panels, label=_label(curve, main))
+    drawn = _drawn(curve)
+    panels = [_busbw_panel(drawn)]
+    if any(row.ratio is not None for row in drawn.main):
+        panels.append(_ratio_panel(drawn))
+    return chart(panels, name=name, label=_label(curve, drawn.main), described=_described(drawn))
 
 
-def _busbw_panel(main: list[Row], in_place: list[Row], marks: tuple[Mark, Mark]) -> Panel:
+def _drawn(curve: Curve) -> _Drawn:
+    if len(curve.sizes) <= MOST_SIZES:
+        main = tuple(halves.first for halves in curve.sizes)
+        in_place = tuple(h.in_place for h in curve.sizes if h.in_place and h.out_of_place)
+        return _Drawn(main, in_place, _spread(main), (), banded=False)
+    found = bands(curve)
+    main = tuple(band.middle.first for band in found)
+    spread = Band("spread", tuple((b.middle.first.size_bytes, b.low, b.high) for b in found))
+    return _Drawn(main, (), spread, outside(curve)[0], banded=True)
+
+
+def _busbw_panel(drawn: _Drawn) -> Panel:
+    main, marks = drawn.main, _usual(drawn)
     lines = (
-        Line("bound", tuple(_dots(main, "bound_busbw_GBps"))),
-        Line("predicted", tuple(_dots(main, "predicted_busbw_GBps"))),
-        Line("in-place", tuple(_measured(row, marks[1]) for row in in_place)),
-        Line("measured", tuple(_measured(row, marks[0]) for row in main)),
+        Line("bound", _dots(main, "bound_busbw_GBps"), "bound"),
+        Line("library", _of_library(main, marks[2]), "library"),
+        Line("predicted", _dots(main, "predicted_busbw_GBps"), "predicted"),
+        Line("in-place", tuple(_measured(row, marks[1]) for row in drawn.in_place)),
+        Line("measured", tuple(_measured(row, marks[0]) for row in main), "measured"),
+        Line("measured", tuple(_measured(row, "dot") for row in drawn.outside), loose=True),
     )
-    bands = (_interval(main), _spread(main))
+    areas = (_interval(main), drawn.spread)
     values = [dot.value for line in lines for dot in line.dots]
-    values += [v for band in bands for _, low, high in band.points for v in (low, high)]
+    values += [v for area in areas for _, low, high in area.points for v in (low, high)]
     axis = value_axis(values)
     label = "busbw, GB/s (log scale)" if axis.logarithmic else "busbw, GB/s"
-    return Panel(label, tuple(x for x in lines if x.dots), bands, axis, _BUSBW_HEIGHT)
+    return Panel(label, tuple(x for x in lines if x.dots), areas, axis, _BUSBW_HEIGHT)
 
 
-def _ratio_panel(main: list[Row], in_place: list[Row], marks: tuple[Mark, Mark]) -> Panel:
+def _ratio_panel(drawn: _Drawn) -> Panel:
+    main, marks = drawn.main, _usual(drawn)
     lines = (
-        Line("in-place", tuple(_ratio(row, marks[1]) for row in in_place if row.ratio)),
+        Line("in-place", tuple(_ratio(row, marks[1]) for row in drawn.in_place if row.ratio)),
         Line("measured", tuple(_ratio(row, marks[0]) for row in main if row.ratio)),
+        Line("measured", tuple(_ratio(r, "dot") for r in drawn.outside if r.ratio), loose=True),
     )
     one = Line("predicted", tuple(Dot(row.size_bytes, 1.0) for row in main if row.ratio))
     interval = Band(
@@ -84,26 +112,35 @@ def _ratio_panel(main: list[Row], in_place: list[Row], marks: tuple[Mark, Mark])
     return Panel("measured / predicted", shown, (interval,), ratio_axis(values), _RATIO_HEIGHT)
 
 
-def _dots(rows: list[Row], field: str) -> list[Dot]:
-    return [
-        Dot(row.size_bytes, value) for row in rows if (value := getattr(row, field)) is not None
-    ]
+def _usual(drawn: _Drawn) -> tuple[Mark, Mark, Mark]:
+    """Marks of measured, in place, and the library's. In bands they would hide the line."""
+    return ("none", "none", "none") if drawn.banded else ("dot", "ring", "diamond")
+
+
+def _dots(rows: Sequence[Row], field: str) -> tuple[Dot, ...]:
+    known = ((row.size_bytes, getattr(row, field)) for row in rows)
+    return tuple(Dot(size, value) for size, value in known if value is not None)
+
+
+def _of_library(rows: Sequence[Row], mark: Mark) -> tuple[Dot, ...]:
+    """What NCCL's own model expected, as its log says."""
+    known = ((row, row.library_time_us) for row in rows)
+    return tuple(Dot(r.size_bytes, busbw_at(r, us), mark) for r, us in known if us)
 
 
 def _measured(row: Row, usual: Mark) -> Dot:
     judged = judge_row(row)
     title = (
         f"{human_size(row.size_bytes)}{' in place' if row.in_place else ''}: "
-        f"{three_digits(row.busbw_GBps)} GB/s, {three_digits(row.time_us_loop)} µs; "
-        f"predicted {three_digits(row.predicted_busbw_GBps)} GB/s; "
-        f"{judged.verdict.value}: {judged.reason}"
+        f"{three_digits(row.busbw_GBps)} GB/s, predicted {three_digits(row.predicted_busbw_GBps)}"
     )
+    if judged.verdict not in (Verdict.PASS, Verdict.NO_VERDICT):
+        title += f"; {judged.verdict.value}: {judged.reason}"
     return Dot(row.size_bytes, row.busbw_GBps, _mark(judged.verdict, usual), title)
 
 
 def _ratio(row: Row, usual: Mark) -> Dot:
-    title = f"{human_size(row.size_bytes)}: measured is {percent(row.ratio)} of predicted"
-    return Dot(row.size_bytes, row.ratio or 0.0, _mark(judge_row(row).verdict, usual), title)
+    return Dot(row.size_bytes, row.ratio or 0.0, _mark(judge_row(row).verdict, usual))
 
 
 def _mark(verdict: Verdict, usual: Mark) -> Mark:
@@ -111,7 +148,7 @@ def _mark(verdict: Verdict, usual: Mark) -> Mark:
     return usual if mark == "dot" else mark
 
 
-def _spread(rows: list[Row]) -> Band:
+def _spread(rows: Sequence[Row]) -> Band:
     """From the slowest to the fastest single iteration."""
     return Band(
         "spread",
@@ -119,7 +156,7 @@ def _spread(rows: list[Row]) -> Band:
     )
 
 
-def _interval(rows: list[Row]) -> Band:
+def _interval(rows: Sequence[Row]) -> Band:
     """The prediction's interval."""
     return Band(
         "interval",
@@ -131,7 +168,7 @@ def _interval(rows: list[Row]) -> Band:
     )
 
 
-def _label(curve: Curve, rows: list[Row]) -> str:
+def _label(curve: Curve, rows: Sequence[Row]) -> str:
     """What the chart shows, in a sentence; the figures are in the table below it."""
     first, last = rows[0], rows[-1]
     best = max(rows, key=lambda row: row.busbw_GBps)
@@ -144,3 +181,20 @@ def _label(curve: Curve, rows: list[Row]) -> str:
     if last.ratio is None:
         return text + "; not predicted."
     return text + f"; measured is {percent(last.ratio)} of predicted at the largest size."
+
+
+def _described(drawn: _Drawn) -> str:
+    lines = ["measured (solid, dots)"]
+    lines += ["in place (thin, rings)"] if drawn.in_place else []
+    if any(row.predicted_busbw_GBps is not None for row in drawn.main):
+        lines.append("predicted (dashed)")
+    if any(row.library_time_us for row in drawn.main):
+        lines.append("what the library itself expected (dash and dot, diamonds)")
+    if any(row.bound_busbw_GBps is not None for row in drawn.main):
+        lines.append("the bound (dotted)")
+    what = "The figures are in the table below."
+    if drawn.banded:
+        what = (
+            "Neighbouring sizes are drawn as one band each, least to most; the line is the median."
+        )
+    return f"Lines: {', '.join(lines)}. {what}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
@@ -21,7 +22,7 @@ _GRAVITY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Halves:
     """One size of a curve: its out-of-place and its in-place row, of which at least one is there."""
 
@@ -40,12 +41,15 @@ class Halves:
         """The rows that are there."""
         return tuple(r for r in (self.out_of_place, self.in_place) if r is not None)
 
+    @cached_property
+    def judgements(self) -> tuple[Judged, ...]:
+        """What can be said of each of ``rows``."""
+        return tuple(judge_row(row) for row in self.rows)
+
     @property
     def judged(self) -> Judged:
         """The graver of the two verdicts."""
-        return min(
-            (judge_row(r) for r in self.rows), key=lambda judged: _GRAVITY.index(judged.verdict)
-        )
+        return min(self.judgements, key=lambda judged: _GRAVITY.index(judged.verdict))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The run's data inside its page: a JSON block no string can break out of, and download links."""
+"""The run's data inside its page: links that carry their files, so that no script is needed to save them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,11 @@ from clusterlab.records.schema import jsonable
 from clusterlab.report.data import ReportData
 from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 
-PLAIN_LIMIT_BYTES = 128 * 1024
-"""Above this a download is gzipped: the page holds the data several times over."""
+PLAIN_LIMIT_BYTES = 16 * 1024
+"""Above this a download is gzipped."""
+
+MOST_CONVERTED = 20_000
+"""Rows up to which a page carries CSV and JSON; of more it carries records.jsonl as it stands, once."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -52,14 +56,6 @@ def _short(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
-def script_json(data: Any) -> str:
-    """``data`` as JSON that is inert inside ``<script>``: no ``<``, ``>``, ``&``, no line separators."""
-    text = json.dumps(
-        data, separators=(",", ":")
-    )  # ensure_ascii escapes U+2028, U+2029, surrogates
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def rows_csv(rows: Iterable[Row]) -> str:
     """``rows`` as CSV, one column per field of the schema; empty where not known.
 
@@ -81,11 +77,29 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def download(file_name: str, media_type: str, text: str) -> Download:
+def downloads(data: ReportData) -> Iterator[Download]:
+    """Every row of ``data``, for the page."""
+    # What a file is called is a name on somebody's disk: nothing but what run directories are made of.
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", data.run.info.run_id).strip("-.") or "run"
+    if len(data.rows) > MOST_CONVERTED:
+        yield _gzipped(f"{name}.jsonl", data.run.records_path.read_bytes(), level=1)
+        return
+    if data.rows:
+        yield _link(f"{name}.csv", "text/csv", rows_csv(data.rows))
+    text = json.dumps(page_data(data), separators=(",", ":"))
+    yield _link(f"{name}.json", "application/json", text)
+
+
+def _link(file_name: str, media_type: str, text: str) -> Download:
     """A data-URI link to ``text``, gzipped when large."""
     content = text.encode("utf-8", "replace")
     if len(content) > PLAIN_LIMIT_BYTES:
-        content = gzip.compress(content, mtime=0)
-        file_name, media_type = f"{file_name}.gz", "application/gzip"
+        return _gzipped(file_name, content)
     encoded = base64.b64encode(content).decode("ascii")
     return Download(file_name, f"data:{media_type};base64,{encoded}", len(content))
+
+
+def _gzipped(file_name: str, content: bytes, level: int = 9) -> Download:
+    packed = gzip.compress(content, level, mtime=0)
+    encoded = base64.b64encode(packed).decode("ascii")
+    return Download(f"{file_name}.gz", f"data:application/gzip;base64,{encoded}", len(packed))

@@ -8,46 +8,49 @@ from typing import TYPE_CHECKING
 import clusterlab
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RunDir
+from clusterlab.report.beside import NOTHING_BESIDE, Beside
 from clusterlab.report.data import ReportData, load
-from clusterlab.report.embed import download, page_data, rows_csv, script_json
+from clusterlab.report.embed import MOST_CONVERTED, downloads
 from clusterlab.report.page import page_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def write_report(run: RunDir | ReportData, path: Path | None = None) -> Path:
+def write_report(
+    run: RunDir | ReportData, path: Path | None = None, *, beside: Beside = NOTHING_BESIDE
+) -> Path:
     """Write the page of ``run`` to ``path`` (default: report.html in the run directory), atomically.
 
     Returns the path. Raises StorageError when it cannot be written, UsageError when the run is damaged.
     """
     data = run if isinstance(run, ReportData) else load(run)
     target = data.run.report_path if path is None else path
-    write_atomic(target, render(data).encode("utf-8", "replace"))
+    write_atomic(target, render(data, beside).encode("utf-8", "replace"))
     return target
 
 
-def render(data: ReportData) -> str:
+def render(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     """The page as text."""
-    from markupsafe import Markup
-
-    embedded = script_json(page_data(data))
-    name = data.run.info.run_id
+    many = len(data.rows) > MOST_CONVERTED
     text = (
         _environment()
         .get_template("report.html.j2")
         .render(
-            page=page_view(data),
-            # Inert by construction: script_json leaves no "<" in it.
-            data=Markup(embedded),
-            downloads=(
-                download(f"{name}.csv", "text/csv", rows_csv(data.rows)),
-                download(f"{name}.json", "application/json", embedded),
-            ),
+            page=page_view(data, beside),
+            downloads=tuple(downloads(data)),
+            rows=len(data.rows),
+            data_note=_AS_IT_STANDS.format(data.run.info.run_id) if many else "",
             version=clusterlab.__version__,
         )
     )
     return str(text)
+
+
+_AS_IT_STANDS = (
+    "Of so many rows the page carries records.jsonl once, as it stands. "
+    "As CSV or Parquet: clusterlab report {} --csv, or --parquet FILE."
+)
 
 
 def _environment() -> Environment:

@@ -1,7 +1,8 @@
 """Line charts as inline SVG: no library, no script, coloured by the page's CSS.
 
-Lines are told apart by dash and marker as well as by colour: measured solid with filled markers,
-predicted dashed, bound dotted. A mark's ``<title>`` is what a pointer resting on it shows.
+Lines are told apart by dash, marker and a label at their end as well as by colour: measured solid with filled
+markers, predicted dashed, the library's own prediction dashed and dotted with diamonds, bound dotted. A
+mark's ``<title>`` is what a pointer resting on it shows.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from typing import Literal
 from clusterlab.report.scale import Axis, size_axis
 
 WIDTH = 560
-_LEFT, _RIGHT = 52, 26
+_LEFT, _RIGHT = 52, 76
 _ABOVE = 28  # room for a panel's label
 _BELOW = 26  # room for the size labels under the last panel
 
-Mark = Literal["dot", "ring", "down", "up", "cross", "none"]
+Mark = Literal["dot", "ring", "diamond", "down", "up", "cross", "none"]
+
+_LABEL_GAP = 15
+"""Between the labels at the ends of two lines, in units of the view box."""
 
 _SHAPES: dict[str, str] = {
     "dot": '<circle cx="{x}" cy="{y}" r="3.6"/>',
     "ring": '<circle cx="{x}" cy="{y}" r="3.2"/>',
+    "diamond": '<path d="M{x} {y}m0-4l4 4l-4 4l-4-4z"/>',
     "down": '<path d="M{x} {y}m-6-4.5h12l-6 10z"/>',
     "up": '<path d="M{x} {y}m-6 4.5h12l-6-10z"/>',
     "cross": '<path d="M{x} {y}m-5-5l10 10m-10 0l10-10"/>',
@@ -42,10 +47,14 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through ``dots``. ``kind`` is its CSS class: measured, in-place, predicted, bound."""
+    """A line through ``dots``. ``kind`` is its CSS class: measured, in-place, predicted, library, bound;
+    ``label`` is written at its end. ``loose``: only marks, no stroke.
+    """
 
     kind: str
     dots: tuple[Dot, ...]
+    label: str = ""
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +76,11 @@ class Panel:
     height: int
 
 
-def chart(panels: Sequence[Panel], *, label: str) -> str:
+def chart(panels: Sequence[Panel], *, name: str, label: str, described: str = "") -> str:
     """``panels`` one under the other over a common log2 size axis, as one ``<svg>`` element.
 
-    ``label`` is the text alternative; what is inside is hidden from screen readers. Values that are not
-    finite are left out.
+    ``label`` is the text alternative, ``described`` what is worth saying besides; what is inside is hidden
+    from screen readers. ``name`` is the element's own on its page. Values that are not finite are left out.
     """
     sizes = [d.size_bytes for panel in panels for line in panel.lines for d in line.dots]
     x_axis = size_axis(sizes or [1])
@@ -80,9 +89,22 @@ def chart(panels: Sequence[Panel], *, label: str) -> str:
     for panel in panels:
         parts.append(_Drawing(x_axis, panel, top + _ABOVE).draw(last=panel is panels[-1]))
         top += _ABOVE + panel.height
+    size = WIDTH, top + _BELOW
+    return picture("chart", size, "".join(parts), name=name, label=label, described=described)
+
+
+def picture(
+    kind: str, size: tuple[float, float], body: str, *, name: str, label: str, described: str = ""
+) -> str:
+    """``body`` as one ``<svg>`` of that CSS class and of ``size`` (width, height), named by ``label`` and
+    ``described`` for who cannot see it. ``body`` is SVG; the texts are not.
+    """
+    width, height = size
+    more = f'<desc id="{name}-d">{escape(described)}</desc>' if described else ""
     return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {top + _BELOW}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-t"'
+        + (f' aria-describedby="{name}-d"' if described else "")
+        + f'><title id="{name}-t">{escape(label)}</title>{more}{body}</svg>'
     )
 
 
@@ -100,6 +122,7 @@ class _Drawing:
                 self.grid(size_labels=last),
                 *(self.band(band) for band in self.panel.bands),
                 *(self.line(line) for line in self.panel.lines),
+                self.labels(),
             ]
         )
 
@@ -146,10 +169,30 @@ class _Drawing:
         dots = [dot for dot in line.dots if math.isfinite(dot.value)]
         path = "L".join(f"{self.x(d.size_bytes)} {self.y(d.value)}" for d in dots)
         parts = [f'<g class="line {line.kind}">']
-        if len(dots) > 1:
+        if len(dots) > 1 and not line.loose:
             parts.append(f'<path class="stroke" d="M{path}"/>')
         parts += [self.mark(dot) for dot in dots if dot.mark != "none"]
         return "".join([*parts, "</g>"])
+
+    def labels(self) -> str:
+        """The lines' names at their ends, moved apart where they would lie on each other."""
+        ends = []
+        for line in self.panel.lines:
+            dots = [dot for dot in line.dots if math.isfinite(dot.value)]
+            if line.label and dots:
+                last = max(dots, key=lambda dot: dot.size_bytes)
+                ends.append((float(self.y(last.value)), self.x(last.size_bytes), line))
+        ends.sort(key=lambda end: end[0])
+        parts, free = [], float(self.top)
+        room = len(ends) * _LABEL_GAP
+        for y, x, line in ends:
+            at = max(min(y, self.bottom - room + _LABEL_GAP), free)
+            free, room = at + _LABEL_GAP, room - _LABEL_GAP
+            parts.append(
+                f'<text x="{float(x) + 8:.1f}" y="{at:.1f}" dy=".35em" class="end {line.kind}">'
+                f"{escape(line.label)}</text>"
+            )
+        return "".join(parts)
 
     def mark(self, dot: Dot) -> str:
         shape = _SHAPES[dot.mark].format(x=self.x(dot.size_bytes), y=self.y(dot.value))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterlab.core.placement import Placement
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Row
 from clusterlab.records.run_info import Context
 from clusterlab.report.data import ReportData
@@ -83,6 +84,42 @@ def rank_cells(placement: Placement | None) -> tuple[tuple[str, ...], ...]:
             plain(", ".join(r.nics)) or NOT_KNOWN,
         )
         for r in (placement.ranks if placement else ())
+    )
+
+
+def host_cells(
+    placement: Placement | None, findings: Sequence[Finding]
+) -> tuple[tuple[str, ...], ...]:
+    """Per host: its ranks, GPUs, NICs, and which findings name its ranks; equal hosts that no finding names
+    share a line.
+    """
+    if placement is None:
+        return ()
+    named = [f for f in findings if f.ranks and f.severity != Severity.INFO]
+    by_host: dict[str, list[RankPlacement]] = {}
+    for rank in placement.ranks:
+        by_host.setdefault(rank.host, []).append(rank)
+    lines: dict[tuple[str, ...], tuple[list[str], list[int]]] = {}
+    for host, ranks in by_host.items():
+        numbers = [rank.rank for rank in ranks]
+        codes = dict.fromkeys(f.code for f in named if set(f.ranks) & set(numbers))
+        what = (
+            str(len(ranks)),
+            _first_few(tuple(dict.fromkeys(r.gpu_name or "no GPU" for r in ranks))),
+            _first_few(tuple(dict.fromkeys(nic for r in ranks for nic in r.nics)), 8),
+            ", ".join(codes) or "nothing",
+        )
+        key = (*what, host if codes else "")
+        hosts, members = lines.setdefault(key, ([], []))
+        hosts.append(host)
+        members.extend(numbers)
+    return tuple(
+        (
+            plain(_first_few(hosts, 4)) + (f" ({len(hosts)})" if len(hosts) > 1 else ""),
+            _ranges(members),
+            *(plain(text) for text in key[:-1]),
+        )
+        for key, (hosts, members) in lines.items()
     )
 
 

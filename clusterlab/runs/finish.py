@@ -63,7 +63,7 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
     ``message`` is what ended the run early, if anything; what the ranks found out of it is said too. A
     report that cannot be written is said on stderr and does not hide the outcome of the run.
     """
-    from clusterlab.report.html import write_report
+    from clusterlab.runs.report_page import write_page
 
     trouble = trouble_of(run)
     _say_trouble(run, message, trouble)
@@ -81,7 +81,9 @@ def conclude(run: RunDir, message: str | None, *, cause: str | None = None) -> N
             print(f"clusterlab: {what}: {finding.evidence[0]}", file=sys.stderr)
         for finding in groups:
             print(f"clusterlab: slow group: {finding.evidence[0]}", file=sys.stderr)
-        print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
+        # Who ends a job early gives rank 0 a few seconds: the causes can wait for `clusterlab report`.
+        page = write_page(run, explain=message is None)
+        print(f"clusterlab: report {page}", file=sys.stderr, flush=True)
     except ClusterlabError as error:
         print(f"clusterlab: no report: {error}", file=sys.stderr, flush=True)
 

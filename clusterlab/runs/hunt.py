@@ -77,7 +77,7 @@ def run_hunt(config: HuntConfig, *, ranks: int | None, name: str | None, as_json
 
 
 def _tell_end(path: Path, code: int, message: str | None, *, as_json: bool) -> int:
-    from clusterlab.report.html import write_report
+    from clusterlab.runs.report_page import write_page
 
     refused = read_hunt(path) is None and code == ExitCode.NO_VERDICT
     if refused and message:
@@ -90,7 +90,7 @@ def _tell_end(path: Path, code: int, message: str | None, *, as_json: bool) -> i
     if message and (refused or code != ExitCode.NO_VERDICT):
         print(f"clusterlab: {message}", file=sys.stderr)
     write_findings(run.path, hunt_findings(run.path) or ())
-    print(f"clusterlab: report {write_report(run)}", file=sys.stderr, flush=True)
+    print(f"clusterlab: report {write_page(run)}", file=sys.stderr, flush=True)
     return code
 
 

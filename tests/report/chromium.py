@@ -159,6 +159,8 @@ class Page:
     def emulate_print(self) -> None:
         """Show the page as it is printed, until the next ``open``."""
         self._command("Emulation.setEmulatedMedia", media="print")
+        # What is visible is known once the next frame is laid out.
+        self.evaluate("new Promise(done => requestAnimationFrame(() => done(true)))")
 
     def _command(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

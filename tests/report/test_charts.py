@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 from defusedxml import ElementTree
 
 from clusterlab.core.rows import Row
@@ -20,7 +23,7 @@ def one_curve(rows: list[Row]) -> Curve:
 
 
 def chart(rows: list[Row]) -> str:
-    svg = curve_chart(one_curve(rows))
+    svg = curve_chart(one_curve(rows), "c")
     assert svg is not None
     ElementTree.fromstring(svg)
     return svg
@@ -35,7 +38,7 @@ def coordinates(svg: str, kind: str) -> list[tuple[float, float]]:
 def test_every_measured_point_is_marked_and_says_its_figures() -> None:
     svg = chart(ROWS)
     titles = [t.text or "" for t in ElementTree.fromstring(svg).iter("title")]
-    assert len(titles) == 2 * len(ROWS)  # once in each panel
+    assert len(titles) == 1 + len(ROWS)  # the chart's own, and each point's
     for row in ROWS:
         place = " in place" if row.in_place else ""
         said = f"{human_size(row.size_bytes)}{place}: {three_digits(row.busbw_GBps)} GB/s"
@@ -79,15 +82,39 @@ def test_without_predictions_there_is_one_panel_and_no_empty_line() -> None:
     assert "measured / predicted" in chart(ROWS)
 
 
+def test_what_the_library_expected_is_a_line_of_its_own_and_lines_are_named_at_their_ends() -> None:
+    rows = [renamed(row, library_time_us=row.time_us_loop / 2) for row in ROWS]
+    svg = chart(rows)
+    assert 'class="line library"' in svg
+    assert 'class="diamond"' in svg
+    ends = re.findall(r'y="([\d.]+)" dy="[^"]*" class="end [\w-]+">(\w+)<', svg)
+    assert {name for _, name in ends} == {"bound", "library", "predicted", "measured"}
+    heights = sorted(float(y) for y, _ in ends)
+    assert all(b - a >= 14 for a, b in itertools.pairwise(heights))
+
+
+def test_of_many_sizes_bands_are_drawn_and_what_stands_outside_keeps_its_mark() -> None:
+    rows = fake_rows(points(["all_reduce"], sizes=range(1024, 1024 * 1001, 1024)))
+    rows[600] = renamed(rows[600], wrong=3)
+    svg = chart(rows)
+    assert len(svg) < 40_000
+    assert svg.count('class="cross"') == 2  # once in each panel
+    assert 'class="dot"' not in svg
+
+
 def test_one_size_has_no_chart_and_one_rank_has_one() -> None:
-    assert curve_chart(one_curve(ROWS[:2])) is None
+    assert curve_chart(one_curve(ROWS[:2]), "c") is None
     alone = fake_rows(points(["all_reduce"], world_size=1))  # factor 2(n-1)/n: busbw is 0
     assert {row.busbw_GBps for row in alone} == {0.0}
     chart(alone)
 
 
 def test_the_text_alternative_says_what_the_curve_does() -> None:
-    label = ElementTree.fromstring(chart(ROWS)).get("aria-label") or ""
+    svg = ElementTree.fromstring(chart(ROWS))
+    assert svg.get("role") == "img"
+    named = {part.get("id"): part.text or "" for part in svg.iter() if part.get("id")}
+    label = named[svg.get("aria-labelledby")]
+    assert "dashed" in named[svg.get("aria-describedby")]
     assert label.startswith("Bus bandwidth by size, all_reduce float32 sum, 4 ranks, gloo: from ")
     assert "at 1 KiB" in label
     assert "of predicted" in label
