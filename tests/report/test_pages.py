@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.records.run_dir import open_run
-from clusterlab.report.html import write_report
+from clusterlab.runs.report_page import write_page
 from tests.conftest import clean_environment
 from tests.report import looks
 from tests.report.axe import violations
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, calibrated_cache: Path) -> Ma
     def page_of(name: str) -> Path:
         if name not in pages:
             run = build(name, tmp_path_factory.mktemp(name), environment)
-            pages[name] = write_report(open_run(run))
+            pages[name] = write_page(open_run(run))
         return pages[name]
 
     return page_of
