@@ -11,13 +11,16 @@ from clusterlab.records.files import write_atomic
 from clusterlab.records.ledgers import ledger_ranks, read_ledger
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.trace import trace_of
+from clusterlab.runs.nccl_tests_files import check_target
 
 
 def write_trace(run: RunDir, target: Path, step: int | None = None) -> int:
     """Write the trace of ``step`` of ``run`` (None: the last that all ranks have); the step's number.
 
-    Raises UsageError for a run without ledgers and for a step that a rank does not have.
+    Raises UsageError for a run without ledgers, for a step that a rank does not have, and for a ``target``
+    that cannot be a file.
     """
+    check_target(target)
     found = ledgers_of(run.path, step)
     text = json.dumps(trace_of(found), allow_nan=False, separators=(",", ":"))
     write_atomic(target, text.encode())
