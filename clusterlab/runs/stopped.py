@@ -14,15 +14,17 @@ TellEnd = Callable[[Path, int, str | None], int]
 
 
 def finish_stopped(path: Path, tell_end: TellEnd) -> Callable[[int], int]:
-    """An ``Ending``'s ``finish`` for the run at ``path``.
+    """An ``Ending``'s ``finish`` for the run at ``path``, made before this job's attempt begins.
 
-    A run that is stopped before its attempt began gets one, so that the end is on record. Where the ranks
-    have found out that one of them is gone, the signal is what its launcher sent to the rest: exit code 4.
+    A job that is stopped before that gets its attempt, so that the end is on record, and that of a requeued
+    job's last attempt stays. Where the ranks have found out that one of them is gone, the signal is what its
+    launcher sent to the rest: exit code 4.
     """
+    before = open_run(path).attempt
 
     def finish(code: int) -> int:
         run = open_run(path)
-        if not run.attempt:
+        if run.attempt == before:
             run = start_attempt(run)
         found = read_trouble(trouble_folder(run.path, run.attempt))
         if found is not None:
