@@ -73,7 +73,15 @@ def prom(
     paths = latest_runs(last) if last is not None else list(runs or ())
     read, refused = read_series(paths, cluster=cluster)
     if not read:
-        raise refused[0]
+        raise (
+            refused[0]
+            if refused
+            else UsageError(
+                "no run was started yet",
+                where=", ".join(map(str, paths))[:200],
+                fix="wait for its ranks",
+            )
+        )
     found = snapshot(read)
     text = text_of(found, openmetrics=openmetrics)
     if target is None:

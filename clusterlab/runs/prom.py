@@ -50,17 +50,22 @@ def latest_runs(count: int) -> list[Path]:
 def read_series(
     runs: Sequence[Path], *, cluster: str | None = None
 ) -> tuple[list[RunSeries], list[UsageError]]:
-    """What each run says, and what is wrong with those that cannot be read."""
-    read: list[RunSeries] = []
+    """What each run says, and what is wrong with those that cannot be read.
+
+    A run that was named twice counts once. One whose ranks were not started yet has nothing to say.
+    """
+    read: dict[Path, RunSeries] = {}
     refused: list[UsageError] = []
     for index, path in enumerate(runs):
         _progress(index, len(runs))
         try:
-            read.append(run_series(load(open_run(path)), cluster=cluster))
+            run = open_run(path)
+            if run.info.attempts and run.path not in read:
+                read[run.path] = run_series(load(run), cluster=cluster)
         except UsageError as error:
             refused.append(error)
     _progress(len(runs), len(runs))
-    return read, refused
+    return list(read.values()), refused
 
 
 def _progress(done: int, whole: int) -> None:

@@ -17,7 +17,7 @@ import pytest
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.shipped import shipped
-from clusterlab.records.run_dir import RunDir
+from clusterlab.records.run_dir import RunDir, create_run
 from clusterlab.report.data import load
 from clusterlab.report.prometheus import Sample
 from clusterlab.runs.prom import latest_runs, read_series, snapshot, target_of, write_prom
@@ -244,6 +244,15 @@ def test_the_youngest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / ".index").mkdir()
     (tmp_path / "zzz-no-run").mkdir()
     assert latest_runs(2) == [made[1], made[0]]
+
+
+def test_a_run_counts_once_and_only_when_it_was_started(tmp_path: Path) -> None:
+    run = run_of(tmp_path, sweep_rows(slow=3.0))
+    made = create_run("waiting", root=tmp_path)
+    read, refused = read_series([run.path, run.path / ".", made.path])
+    assert not refused
+    assert [one.run_id for one in read] == [run.info.run_id]
+    assert set(values(snapshot(read).samples, "clusterlab_point_slow_runs")) == {1.0}
 
 
 def test_one_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:
