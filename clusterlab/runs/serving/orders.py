@@ -29,15 +29,15 @@ class Worker:
             try:
                 return await asyncio.wait_for(self._ask(order), self._most_s)
             except TimeoutError:
-                self.end()
+                await self.end()
                 return {"error": f"not done within {self._most_s:g} s"}
             except (OSError, ValueError, EOFError, asyncio.IncompleteReadError):
-                self.end()
+                await self.end()
                 return {
                     "error": "the process that renders ended; perhaps its memory did not suffice"
                 }
             except asyncio.CancelledError:
-                self.end()  # its answer would be taken for that of the next order
+                await self.end()  # its answer would be taken for that of the next order
                 raise
 
     async def _ask(self, order: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -58,9 +58,14 @@ class Worker:
         answer: Mapping[str, Any] = json.loads(line)
         return answer
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Nothing that it does is wanted any more."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-        self._process = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            process.kill()
+        if process.stdin is not None:
+            process.stdin.close()
+        await process.communicate()
+        await asyncio.sleep(0)  # its pipes are closed by what is to run next

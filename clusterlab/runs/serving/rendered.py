@@ -13,6 +13,7 @@ from typing import Any
 from clusterlab.records.store import RECORDS
 from clusterlab.runs.serving.orders import Worker
 from clusterlab.runs.serving.places import stamp
+from clusterlab.runs.serving.shared import Shared
 
 LARGE_BYTES = 8 << 20
 """Of records.jsonl, from which on a run is large: about 5,000 rows, a second of rendering."""
@@ -49,6 +50,7 @@ class Rendered:
     large: Worker = field(default_factory=Worker)
     _kept: dict[tuple[str, ...], Kept] = field(default_factory=dict)
     _making: dict[tuple[str, ...], asyncio.Task[Kept | str]] = field(default_factory=dict)
+    _looks: Shared = field(default_factory=Shared)
     _made: int = 0
 
     async def of_run(self, run: Path, what: str, **more: Any) -> Kept | str:
@@ -56,7 +58,7 @@ class Rendered:
         text: why there is none.
         """
         key = (what, str(run), *map(str, more.values()))
-        now = await asyncio.to_thread(_stamp_of, run, *_other(more))
+        now = await self._looks.call(_stamp_of, run, *_other(more))
         kept = self._kept.get(key)
         if kept is not None and (kept.stamp == now or kept.took_s > SLOW_S):
             if kept.stamp != now:
@@ -67,7 +69,7 @@ class Rendered:
     async def newest(self, run: Path, what: str, **more: Any) -> tuple[Kept | str, bool]:
         """As ``of_run``, but of now, and whether it is: not more often than twice the time that it takes."""
         key = (what, str(run), *map(str, more.values()))
-        now = await asyncio.to_thread(_stamp_of, run, *_other(more))
+        now = await self._looks.call(_stamp_of, run, *_other(more))
         kept = self._kept.get(key)
         if kept is not None and kept.stamp == now:
             return self._asked(kept), True
@@ -137,10 +139,14 @@ class Rendered:
     def _worker(self, *runs: Path) -> Worker:
         return self.large if any(_is_large(run) for run in runs) else self.quick
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Nothing more is asked for."""
-        self.quick.end()
-        self.large.end()
+        making = list(self._making.values())
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+        await self.quick.end()
+        await self.large.end()
 
 
 def _other(more: Mapping[str, Any]) -> list[Path]:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -16,6 +16,7 @@ from clusterlab.records.store import RECORDS
 from clusterlab.runs.serving.gate import Gate
 from clusterlab.runs.serving.places import NOTHING, run_in, run_names, segments
 from clusterlab.runs.serving.rendered import Kept, Rendered
+from clusterlab.runs.serving.shared import Shared
 from clusterlab.runs.serving.wire import Answer, RefusedError, Request
 
 ON_A_PAGE = 100
@@ -47,6 +48,7 @@ class Routes:
     root: Path
     gate: Gate
     rendered: Rendered
+    looks: Shared = field(default_factory=Shared)
 
     async def answer(self, request: Request) -> Answer | Events:
         """Raises RefusedError."""
@@ -76,7 +78,7 @@ class Routes:
             case ["compare"]:
                 return await self._compare(fields)
             case ["run", name, what]:
-                run = await asyncio.to_thread(run_in, self.root, name)
+                run = await self.looks.call(run_in, self.root, name)
                 return await self._of_run(run, what)
         raise RefusedError(HTTPStatus.NOT_FOUND, NOTHING)
 
@@ -101,7 +103,7 @@ class Routes:
 
     async def listed(self, number: int = 1) -> Kept | str:
         """The list's page ``number``, of now."""
-        names = await asyncio.to_thread(run_names, self.root)
+        names = await self.looks.call(run_names, self.root)
         pages = max(1, math.ceil(len(names) / ON_A_PAGE))
         number = min(max(1, number), pages)
         shown = names[(number - 1) * ON_A_PAGE : number * ON_A_PAGE]
@@ -112,8 +114,8 @@ class Routes:
     async def _compare(self, fields: dict[str, str]) -> Answer:
         if set(fields) != {"a", "b"}:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "Choose two runs of the list.")
-        first = await asyncio.to_thread(run_in, self.root, fields["a"])
-        second = await asyncio.to_thread(run_in, self.root, fields["b"])
+        first = await self.looks.call(run_in, self.root, fields["a"])
+        second = await self.looks.call(run_in, self.root, fields["b"])
         return _page(await self.rendered.of_run(first, "compare", other=str(second), home="./"))
 
     async def events(self, of: Events) -> AsyncIterator[bytes]:
@@ -137,7 +139,7 @@ class Routes:
 
     async def _told(self, run: Path) -> dict[str, object]:
         try:
-            await asyncio.to_thread(run_in, self.root, run.name)
+            await self.looks.call(run_in, self.root, run.name)
         except RefusedError:
             return {"said": "The run is gone.", "over": True}
         status = await self.rendered.status(run)

@@ -92,7 +92,7 @@ async def _run(root: Path, host: str, port: int, scratch: Path) -> int:
         async with listener:
             return 128 + await ended
     finally:
-        rendered.end()
+        await rendered.end()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 

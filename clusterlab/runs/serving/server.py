@@ -1,7 +1,7 @@
 """The connections: each has a time to ask by and a time to take its answer by, and there are only so many.
 
-Slow clients hold a connection and nothing else; where all are held, the oldest that has not asked yet makes
-room. So who asks at once is answered, however many there are that do not.
+Slow clients hold a connection and nothing else; where all are held, the oldest that has not asked in time
+makes room. So who asks at once is answered, however many there are that do not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,15 @@ MOST_STREAMS = 64
 _SPARE_FILES = 160
 """Of the process's files, for pages, workers and what is accepted before the oldest makes room."""
 
-_BACKLOG = 100
+_AT_ONCE = 32
+"""Connections that are accepted before those that were are looked at."""
+
+_BACKLOG = 4096
+"""Of the kernel's, so that many that come at once do not keep the next one out for a second (a lost SYN)."""
+
+_ASKS_SOON_S, _TAKES_SOON_S = 0.5, 5.0
+"""Whom a browser sends does so; slow clients do not."""
+
 _CHUNK = 64 * 1024
 _LINGER_S = 0.5
 
@@ -56,6 +64,15 @@ class _Connection:
         self.writer.transport.abort()
 
 
+def _worth(connection: _Connection, age_s: float) -> int:
+    """Of two that hold a connection the one with less goes. Who is told what is new has the cookie."""
+    if connection.stream:
+        return 4
+    if connection.asked:
+        return 1 if age_s > _TAKES_SOON_S else 3
+    return 0 if age_s > _ASKS_SOON_S else 2
+
+
 @dataclass(slots=True)
 class Server:
     """Serves ``routes`` until it is cancelled."""
@@ -68,14 +85,16 @@ class Server:
 
     async def start(self, bound: socket.socket) -> asyncio.Server:
         """Listen on ``bound``."""
-        return await asyncio.start_server(
-            self._connected, sock=bound, limit=HEAD_BYTES, backlog=_BACKLOG
+        server = await asyncio.start_server(
+            self._connected, sock=bound, limit=HEAD_BYTES, backlog=_AT_ONCE
         )
+        bound.listen(_BACKLOG)
+        return server
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(writer, time.monotonic())
         self._open.add(connection)
-        self._make_room()
+        self._make_room(connection)
         try:
             await self._serve(connection, reader)
         except (OSError, EOFError, TimeoutError):
@@ -84,13 +103,13 @@ class Server:
             self._open.discard(connection)
             connection.abort()
 
-    def _make_room(self) -> None:
-        """The oldest that has not asked goes; else the oldest that has not taken its answer."""
-        if len(self._open) <= self.most:
-            return
-        oldest = min(self._open, key=lambda c: (c.asked, c.stream, c.since))
-        self._open.discard(oldest)
-        oldest.abort()
+    def _make_room(self, newest: _Connection) -> None:
+        """Somebody goes, where there are too many."""
+        if len(self._open) > self.most:
+            now = time.monotonic()
+            goes = min(self._open - {newest}, key=lambda c: (_worth(c, now - c.since), c.since))
+            self._open.discard(goes)
+            goes.abort()
 
     async def _serve(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         request = None
