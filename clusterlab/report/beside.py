@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterlab.core.stepping import StepLedger
-from clusterlab.verdict.headline import Headline
+from clusterlab.verdict.headline_type import Headline
 from clusterlab.verdict.why.types import TableAnswer
 
 

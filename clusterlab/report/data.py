@@ -9,6 +9,7 @@ from clusterlab.core.findings import Finding, Verdict
 from clusterlab.core.overlap import Overlap
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
+from clusterlab.core.soaking import SoakPass
 from clusterlab.core.stepping import CollectiveSummary, ExpertLoad, StepLine
 from clusterlab.records.documents import (
     FabricReference,
@@ -38,9 +39,9 @@ class ReportData:
     """One run, read and compared. ``rows`` holds one row per point, the latest; ``notes`` are plain
     sentences about what is missing or odd (unreadable lines, points measured twice, no end). ``pairs``
     are the tables of rows that pairs of ranks took part in, ``groups`` of those of
-    groups of ranks, ``overlaps`` what ran beside what, ``soaked``
-    what the passes of a soak say, ``overheads`` points that were called in several ways, ``steps`` those of a
-    training, ``kinds`` its collectives, those of ``kinds_of``, and ``loads`` what its experts took.
+    groups of ranks, ``overlaps`` what ran beside what, ``soaked`` what the ``passes`` of a soak
+    say, ``overheads`` points that were called in several ways, ``steps`` those of a training,
+    ``kinds`` its collectives, those of ``kinds_of``, and ``loads`` what its experts took.
     """
 
     run: RunDir
@@ -59,6 +60,7 @@ class ReportData:
     kinds: tuple[CollectiveSummary, ...] = ()
     kinds_of: str = ""
     loads: tuple[ExpertLoad, ...] = ()
+    passes: tuple[SoakPass, ...] = ()
 
     @property
     def judged(self) -> Judged:
@@ -138,6 +140,7 @@ def load(run: RunDir) -> ReportData:
         kinds=read_collectives(run.path),
         kinds_of=covered_by(run.path),
         loads=lines.experts,
+        passes=lines.passes,
     )
 
 

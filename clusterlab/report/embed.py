@@ -8,11 +8,14 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from clusterlab.core.overlap import Overlap
 from clusterlab.core.rows import SCHEMA_VERSION, Row
+from clusterlab.core.soaking import SoakPass
+from clusterlab.core.stepping import StepLine
 from clusterlab.records.run_info import info_to_json
 from clusterlab.records.schema import jsonable
 from clusterlab.report.data import ReportData
@@ -47,6 +50,11 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "run_verdict": run_verdict_to_json(data.run_verdict),
         "notes": list(data.notes),
         "findings": [f.to_json() for f in data.findings],
+        "overlaps": [one.to_json() for one in data.overlaps],
+        "passes": [one.to_json() for one in data.passes],
+        "steps": [one.to_json() for one in data.steps],
+        "collectives": [asdict(one) for one in data.kinds],
+        "experts": [one.to_json() for one in data.loads],
         "columns": columns,
         "rows": [[_short(value) for value in jsonable(row).values()] for row in data.rows],
     }
@@ -61,17 +69,28 @@ def rows_csv(rows: Iterable[Row]) -> str:
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
+    return _csv(Row.__dataclass_fields__, (jsonable(row).values() for row in rows))
+
+
+def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records of one kind as CSV, as ``rows_csv``; mappings in them as ``name=value``."""
+    return _csv(records[0], (record.values() for record in records))
+
+
+def _csv(heads: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(Row.__dataclass_fields__)
-    for row in rows:
-        writer.writerow([_cell(_short(value)) for value in jsonable(row).values()])
+    writer.writerow(heads)
+    for line in lines:
+        writer.writerow([_cell(_short(value)) for value in line])
     return out.getvalue()
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return " ".join(map(str, value))
+    if isinstance(value, dict):
+        value = " ".join(f"{name}={one}" for name, one in value.items())
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return value if value == "-Infinity" else f"'{value}"
     return value
@@ -86,6 +105,15 @@ def downloads(data: ReportData) -> Iterator[Download]:
         return
     if data.rows:
         yield _link(f"{name}.csv", "text/csv", rows_csv(data.rows))
+    kinds: dict[str, Sequence[StepLine | SoakPass | Overlap]] = {
+        "steps": data.steps,
+        "passes": data.passes,
+        "overlaps": data.overlaps,
+    }
+    for kind, records in kinds.items():
+        if records:
+            text = records_csv([one.to_json() for one in records])
+            yield _link(f"{name}-{kind}.csv", "text/csv", text)
     text = json.dumps(page_data(data), separators=(",", ":"))
     yield _link(f"{name}.json", "application/json", text)
 

@@ -26,9 +26,9 @@ from clusterlab.report.overhead import HEADS as OVERHEAD_HEADS
 from clusterlab.report.overhead import OverheadTable, overhead_tables
 from clusterlab.report.overlap import overlap_cells
 from clusterlab.report.pairs_page import PairsView, pairs_view
-from clusterlab.report.soak import soak_lines
-from clusterlab.report.steps import training_page
+from clusterlab.report.soak_page import PASS_HEADS, SoakView, soak_views
 from clusterlab.report.text import plain
+from clusterlab.report.training_page import TrainingView, training_view
 from clusterlab.report.use_page import USE_HEADS, use_rows
 from clusterlab.report.verdict_marks import VERDICT_WORDS, Mark, mark_of
 from clusterlab.report.where import facts, host_cells, rank_cells
@@ -87,8 +87,9 @@ class PageView:
     pairs: PairsView | None
     groups: GroupsView | None
     overlaps: tuple[tuple[str, ...], ...]
-    soak: tuple[str, ...]
-    training: tuple[str, ...]
+    soak: tuple[SoakView, ...]
+    pass_heads: tuple[str, ...]
+    training: TrainingView | None
     passages: tuple[tuple[str, tuple[str, ...]], ...]
     command: str
     environment: str
@@ -113,7 +114,7 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
         title=plain(info.name) or "(no name)",
         run_id=plain(info.run_id),
         first=_first(data, beside),
-        reason=plain(data.judged.reason),
+        reason="" if beside.passages else plain(data.judged.reason),
         counts=_counts(data),
         notes=notes,
         findings=tuple(_finding(f) for f in most_severe_first(data.findings)),
@@ -134,10 +135,9 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
         pairs=pairs_view(data.pairs, data.placement),
         groups=groups_view(data.groups, data.placement),
         overlaps=tuple(overlap_cells(overlap) for overlap in data.overlaps),
-        soak=tuple(line for line in soak_lines(data.soaked) if line),
-        training=tuple(
-            plain(line) for line in training_page(data.steps, data.kinds, data.loads, data.kinds_of)
-        ),
+        pass_heads=PASS_HEADS,
+        soak=soak_views(data.soaked, data.passes),
+        training=training_view(data.steps, data.kinds, data.loads, data.kinds_of, beside.ledgers),
         passages=tuple(
             (plain(title), tuple(map(plain, lines))) for title, lines in beside.passages
         ),
@@ -191,6 +191,9 @@ def _counts(data: ReportData) -> tuple[tuple[str, str, Mark | None], ...]:
     what, many = "points", of_planned
     if data.steps:
         return (("steps", str(len(data.steps)), None),)
+    if data.soaked:
+        many = str(len(data.soaked))
+        return (("points", many, None), ("passes", str(len(data.passes)), None))
     if data.planned_overlaps:
         many, _, what = data.measured.rpartition(" ")
     verdicts = [(VERDICT_WORDS[v], str(judged.counts[v]), mark_of(v)) for v in Verdict]

@@ -119,24 +119,3 @@ def _row(cells: Sequence[str]) -> str:
 
 
 _WORDS = ("collective", "axis", "phase")
-
-
-def training_page(
-    steps: Sequence[StepLine],
-    collectives: Sequence[CollectiveSummary],
-    loads: Sequence[ExpertLoad] = (),
-    covers: str = "",
-) -> list[str]:
-    """``training_lines``, and below them a table of the steps, of many the first and the last."""
-    lines = training_lines(steps, collectives, loads, covers)
-    if not lines:
-        return []
-    axes = list(dict.fromkeys(axis for step in steps for axis in step.exposed_us))
-    pipeline = any(step.bubble_us for step in steps)
-    shown = [step_text(step, axes, pipeline=pipeline) for step in steps]
-    if len(shown) > 2 * _PAGE_STEPS:
-        shown = [*shown[:_PAGE_STEPS], "     …", *shown[-_PAGE_STEPS:]]
-    return [*lines, "", *step_head(axes, pipeline=pipeline), *shown]
-
-
-_PAGE_STEPS = 50

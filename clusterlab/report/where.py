@@ -16,26 +16,33 @@ from clusterlab.report.text import plain
 def facts(data: ReportData, context: Context) -> tuple[tuple[str, str], ...]:
     """When, on how many ranks, hosts and GPUs, over what, predicted from what: name and value."""
     info, placement = data.run.info, data.placement
+    configured = str(info.configuration.get("backend") or "")
     found = [("Measured", _period(data)), ("Ranks", _ranks_in_words(placement, data.rows))]
     hosts = placement.hosts if placement else (context.host,)
     found.append(("Hosts", _first_few(hosts)))
     gpus = dict.fromkeys(r.gpu_name for r in placement.ranks if r.gpu_name) if placement else {}
     if gpus:
         found.append(("GPUs", _first_few(tuple(gpus))))
-    found.append(("Backend", _first_few(tuple(dict.fromkeys(r.backend for r in data.rows)))))
-    found.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
+    backends = tuple(dict.fromkeys(r.backend for r in data.rows)) or (configured,)
+    found.append(("Backend", _first_few(tuple(filter(None, backends)))))
+    if data.rows:
+        found.append(("Timing", _first_few(tuple(dict.fromkeys(r.timing for r in data.rows)))))
     found.append(("Attempts", str(len(info.attempts))))
     found.append(("Fabric", _fabric(data)))
-    found.append(("Predicted from", _provenance(data)))
+    if data.rows:
+        found.append(("Predicted from", _provenance(data)))
     return tuple((name, plain(value)) for name, value in found)
 
 
 def _period(data: ReportData) -> str:
     """``2026-11-29 12:00:00 to 12:01:51 UTC``; the second date only where it is another day."""
-    times = sorted(row.time_utc for row in data.rows)
+    times = [row.time_utc for row in data.rows]
+    times += [step.time_utc for step in data.steps]
+    times += [one.time_utc for one in data.passes]
+    times += [one.time_utc for one in data.overlaps]
     if not times:
         return f"nothing yet; created {_moment(data.run.info.created_utc)} UTC"
-    first, last = _moment(times[0]), _moment(times[-1])
+    first, last = _moment(min(times)), _moment(max(times))
     same_day = first[:10] == last[:10]
     return f"{first} to {last[11:] if same_day else last} UTC"
 

@@ -62,6 +62,11 @@ def report_again(run: RunDir, *, as_json: bool) -> int:
     return ExitCode.FINDING if findings else ExitCode.OK
 
 
+def kept(run: RunDir) -> Bringup:
+    """The bring-up that ``run`` kept. Raises UsageError for a damaged one."""
+    return _kept(run)[1]
+
+
 def kept_lines(run: RunDir) -> list[str]:
     """The table that ``run`` kept, as lines. Raises UsageError for a damaged one."""
     bringup = _kept(run)[1]

@@ -11,7 +11,10 @@ from clusterlab.core.stepping import StepLedger
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.beside import Beside
 from clusterlab.report.data import ReportData, load
+from clusterlab.runs.bringup_report import is_bringup, kept, kept_lines
 from clusterlab.verdict.headline import About, headline
+from clusterlab.verdict.headline_others import of_bringup
+from clusterlab.verdict.headline_type import Headline
 from clusterlab.verdict.steady import quiet
 from clusterlab.verdict.why.types import TableAnswer
 
@@ -36,33 +39,49 @@ def gathered(data: ReportData, *, explain: bool = True) -> Beside:
     from clusterlab.runs.drawn_fabric import drawn_fabric
 
     answers, notes = _why(data) if explain else ((), ())
-    info = data.run.info
-    first = info.attempts[0].context if info.attempts else info.created_by
-    noisy = quiet(data.rows)
-    about = About(
-        name=info.run_id,
-        command=first.command,
-        backend=data.rows[0].backend if data.rows else str(info.configuration.get("backend", "")),
-        world_size=data.placement.world_size if data.placement else 0,
-        noisy="; ".join(noisy.reasons),
-    )
+    bringup, passages = _bringup(data.run)
     return Beside(
-        headline=headline(
-            data.judged,
-            data.run_verdict,
-            about,
-            rows=data.rows,
-            findings=data.findings,
-            answers=answers,
-            steps=data.steps,
-        ),
+        headline=bringup or _headline(data, answers),
         answers=answers,
         notes=notes,
         drawing=drawn_fabric(
             data.run, data.findings, data.placement, paired=bool(data.pairs or data.groups)
         ),
         ledgers=_ledgers(data),
+        passages=passages,
     )
+
+
+def _headline(data: ReportData, answers: tuple[TableAnswer, ...]) -> Headline:
+    info = data.run.info
+    noisy = quiet(data.rows)
+    about = About(
+        name=info.run_id,
+        command=_typed(data.run),
+        backend=data.rows[0].backend if data.rows else str(info.configuration.get("backend", "")),
+        world_size=data.placement.world_size if data.placement else 0,
+        noisy="; ".join(noisy.reasons),
+    )
+    return headline(
+        data.judged,
+        data.run_verdict,
+        about,
+        rows=data.rows,
+        findings=data.findings,
+        answers=answers,
+        steps=data.steps,
+        overlaps=data.overlaps,
+        points=data.soaked,
+    )
+
+
+def _typed(run: RunDir) -> tuple[str, ...]:
+    """What was typed to measure ``run``; the program by its name, wherever it lay then."""
+    info = run.info
+    command = (info.attempts[0].context if info.attempts else info.created_by).command
+    if command and Path(command[0]).name == "clusterlab":
+        return ("clusterlab", *command[1:])
+    return command
 
 
 def _why(data: ReportData) -> tuple[tuple[TableAnswer, ...], tuple[str, ...]]:
@@ -85,6 +104,17 @@ def _why(data: ReportData) -> tuple[tuple[TableAnswer, ...], tuple[str, ...]]:
         return (), (f"Causes were not weighed: {error}",)
     answers = tuple(a for a in report.answers if a.verdict != Verdict.INVALID)
     return answers, report.notes
+
+
+def _bringup(run: RunDir) -> tuple[Headline | None, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """The headline and the table of a bring-up, which has no rows; nothing of other runs."""
+    if not is_bringup(run):
+        return None, ()
+    try:
+        found = of_bringup(kept(run), _typed(run))
+        return found, (("Bring-up, phase by phase", tuple(kept_lines(run))),)
+    except ClusterlabError as error:
+        return None, (("Bring-up", (str(error),)),)
 
 
 def _ledgers(data: ReportData) -> tuple[StepLedger, ...]:

@@ -12,35 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Finding, Severity, Verdict, most_severe_first
+from clusterlab.core.overlap import Overlap
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.core.stepping import StepLine
+from clusterlab.verdict.headline_others import of_overlaps, of_soak, of_training
+from clusterlab.verdict.headline_type import Headline
 from clusterlab.verdict.judge import Judged, Why
 from clusterlab.verdict.run_verdict import CollectiveSummary, RunVerdict
+from clusterlab.verdict.soak import Soaked
 from clusterlab.verdict.why.taxonomy import UNKNOWN, causes
 from clusterlab.verdict.why.types import Hypothesis, TableAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """``verdict`` is the run's; of a run whose own predictions judge nothing, that of ``why`` (``by_why``).
-
-    ``worst`` and ``reason`` are parts of a sentence; ``command`` is what to type, ``advice`` what to do where
-    no command does it. Either may be empty.
-    """
-
-    verdict: Verdict
-    worst: str
-    reason: str = ""
-    command: str = ""
-    advice: str = ""
-    by_why: bool = False
-
-    @property
-    def sentence(self) -> str:
-        """All of it but the command."""
-        reason = f"; likeliest reason: {self.reason}" if self.reason else ""
-        return f"{self.worst}{reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +47,27 @@ def headline(
     findings: Sequence[Finding] = (),
     answers: Sequence[TableAnswer] = (),
     steps: Sequence[StepLine] = (),
+    overlaps: Sequence[Overlap] = (),
+    points: Sequence[Soaked] = (),
 ) -> Headline:
-    """The headline of a run that was ``judged``."""
+    """The headline of a run that was ``judged``. ``points``: a soak's."""
     if judged.verdict == Verdict.INVALID or any(row.wrong for row in rows):
         return _wrong(judged, [row for row in rows if row.wrong], about)
     worst = _worst(judged, run, about, findings, answers)
     if worst is not None:
         return worst
     if steps:
-        return _training(judged, steps, about)
+        return of_training(judged.verdict, steps, about.name)
+    if overlaps:
+        return of_overlaps(judged, overlaps, about.command)
+    if points:
+        return of_soak(judged, points, about.command)
+    return _of_rows(judged, run, about, answers)
+
+
+def _of_rows(
+    judged: Judged, run: RunVerdict, about: About, answers: Sequence[TableAnswer]
+) -> Headline:
     if judged.verdict == Verdict.FAST_UNEXPECTED:
         return _fast(judged, run, about)
     if judged.verdict == Verdict.NO_VERDICT:
@@ -99,7 +93,7 @@ def _worst(
     if slow and (judged.verdict == Verdict.SLOW or unsaid):
         return _slow_by_why(judged, slow)
     warned = [f for f in findings if f.severity == Severity.WARNING]
-    if judged.verdict == Verdict.SLOW and not warned:
+    if judged.verdict == Verdict.SLOW and not warned and run.judged.verdict == Verdict.SLOW:
         return _slow(judged, run, about)
     return _of_finding(judged.verdict, warned[0]) if warned else None
 
@@ -134,7 +128,8 @@ def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer]) -> Headline:
     )
     worst = f"{answer.table_id} is slow"
     if band:
-        worst = f"{answer.table_id} takes {times:.3g} times what such machines give at {band}"
+        where = _SIZES.get(band, band)
+        worst = f"{answer.table_id} takes {times:.3g} times what such machines give at {where}"
     if len(slow) > 1:
         worst += f" ({len(slow)} tables are slow)"
     top = answer.hypotheses[0] if answer.hypotheses else None
@@ -145,6 +140,10 @@ def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer]) -> Headline:
         "" if top is None else top.check,
         by_why=judged.verdict != Verdict.SLOW,
     )
+
+
+_SIZES = {"plateau": "the largest sizes"}
+"""Bands whose name says little (``detect`` names them)."""
 
 
 def _excess(answer: TableAnswer) -> float:
@@ -223,37 +222,6 @@ def _unjudged(judged: Judged, about: About, answers: Sequence[TableAnswer]) -> H
     elif judged.why in (Why.NOTHING, Why.DAMAGED):
         command = shlex.join(about.command)
     return Headline(judged.verdict, worst, reason, command, advice)
-
-
-def _training(judged: Judged, steps: Sequence[StepLine], about: About) -> Headline:
-    # The first step of an attempt warms up.
-    warm = [s for s in steps[1:] if s.attempt == steps[0].attempt] or list(steps)
-    whole = sum(s.step_us for s in warm) or 1.0
-    parts = _parts(warm)
-    name, us = max(parts.items(), key=lambda part: part[1])
-    mean_ms = whole / len(warm) / 1e3
-    worst = f"A step takes {mean_ms:.4g} ms, and {us / whole:.0%} of it goes to {name}"
-    predicted = steps[-1].predicted_us
-    reason = ""
-    if predicted:
-        reason = f"the step is {whole / len(warm) / predicted:.3g} times its prediction"
-    return Headline(judged.verdict, worst, reason, f"clusterlab export trace {about.name}")
-
-
-def _parts(steps: Sequence[StepLine]) -> dict[str, float]:
-    axes = dict.fromkeys(axis for step in steps for axis in step.exposed_us)
-    return {
-        "data": sum(s.data_us for s in steps),
-        "forward": sum(s.forward_us for s in steps),
-        "backward": sum(s.backward_us for s in steps),
-        **{
-            f"exposed communication along {axis}": sum(s.exposed_us.get(axis, 0.0) for s in steps)
-            for axis in axes
-        },
-        "the pipeline's bubble": sum(s.bubble_us for s in steps),
-        "the optimizer": sum(s.optimizer_us for s in steps),
-        "waiting for the slowest rank, and the rest": sum(s.other_us for s in steps),
-    }
 
 
 def _fine(judged: Judged, run: RunVerdict, about: About) -> Headline:

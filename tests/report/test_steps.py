@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from clusterlab.core.stepping import CollectiveSummary, StepLine
+from clusterlab.core.stepping import CollectiveSummary, Entry, Span, StepLedger, StepLine
 from clusterlab.report.steps import (
     collective_lines,
     step_head,
     step_text,
     training_lines,
-    training_page,
 )
+from clusterlab.report.timeline import timeline
+from clusterlab.report.training_page import training_view
 
 STEP = StepLine(0, 1, "2026-11-29T21:54:00Z", 4.25, 10_000, 1, 1000, 2000, 3000, {"dp": 1500}, 500, 800,
                 1200, 3 << 20, 7)  # fmt: skip
@@ -59,13 +60,52 @@ def test_a_size_that_is_a_mean_says_so() -> None:
 
 
 def test_a_table_of_calls_names_its_steps() -> None:
-    for lines in (training_lines, training_page):
-        said = lines([STEP], [CALL], (), "steps 3 to 5 of attempt 1")
-        assert "collectives of rank 0 in steps 3 to 5 of attempt 1:" in said
+    said = training_lines([STEP], [CALL], (), "steps 3 to 5 of attempt 1")
+    assert "collectives of rank 0 in steps 3 to 5 of attempt 1:" in said
+    view = training_view([STEP], [CALL], (), "steps 3 to 5 of attempt 1", ())
+    assert view is not None
+    assert view.covers == "steps 3 to 5 of attempt 1"
 
 
 def test_a_page_shows_the_first_and_last_of_many_steps() -> None:
-    few = training_page([STEP] * 100, [])
-    many = training_page([replace(STEP, step=i) for i in range(5000)], [])
-    assert len(many) == len(few) + 1
-    assert many[-1].split()[0] == "4999"
+    few = training_view([STEP] * 100, [], (), "", ())
+    many = training_view([replace(STEP, step=i) for i in range(5000)], [], (), "", ())
+    assert few is not None
+    assert many is not None
+    assert len(many.steps) == len(few.steps) == 100
+    assert many.steps[-1][0] == "4999"
+    assert many.left_out.startswith("4900 ")
+    assert not few.left_out
+    assert many.chart is not None
+    assert len(many.chart) < 30_000
+
+
+def test_the_parts_of_a_step_and_the_heads_of_its_table_agree() -> None:
+    view = training_view([STEP, STEP], [CALL], (), "", ())
+    assert view is not None
+    assert all(len(line) == len(view.heads) for line in view.steps)
+    assert all(len(line) == len(view.kind_heads) for line in view.kinds)
+    shares = [float(part.share.removesuffix(" %")) for part in view.parts]
+    assert abs(sum(shares) - 100) < 0.5
+    assert {part.width for part in view.parts if part.name == "backward"} == {100.0}
+
+
+def test_boxes_lie_where_the_ledger_says_and_many_are_left_out_aloud() -> None:
+    def ledger(rank: int, boxes: int) -> StepLedger:
+        spans = tuple(Span(3, "forward", i, 10.0 * i, 10.0 * i + 5) for i in range(boxes))
+        entry = Entry(3, "send", "pp", (0, 1), 8, "float32", "forward", 0, 2.0, 4.0)
+        return StepLedger(rank, "n0", 1, 3, 100.0 * rank, spans, (entry,))
+
+    drawn = timeline([ledger(0, 4), ledger(1, 4)], "t")
+    assert drawn is not None
+    assert not drawn.left_out
+    boxes = [float(x) for x in re.findall(r'class="forward">.*?<rect x="([\d.]+)"', drawn.svg)]
+    assert len(boxes) == 8
+    first, second = sorted(boxes)[:4], sorted(boxes)[4:]
+    # the second rank began 100 µs later, ten times the distance of two boxes
+    assert abs((second[0] - first[0]) / (first[1] - first[0]) - 10) < 0.1
+    many = timeline([ledger(rank, 200) for rank in range(40)], "t")
+    assert many is not None
+    assert "24 further ranks" in many.left_out
+    assert "shortest boxes" in many.left_out
+    assert len(many.svg) < 500_000
