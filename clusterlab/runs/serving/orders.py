@@ -45,8 +45,7 @@ class Worker:
         if process is None or process.returncode is not None:
             process = self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "clusterlab.runs.serving.worker",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL, limit=_LINE_BYTES,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES,
                 start_new_session=True,  # Ctrl-C is the server's
             )  # fmt: skip
         assert process.stdin is not None and process.stdout is not None, "both are pipes"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from clusterlab.core.errors import ClusterlabError
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import open_run
 from clusterlab.report.served import run_list, served
+from clusterlab.report.text import plain
 from clusterlab.report.watch_lines import head_lines, outside_line, progress_line, slowest_line
 from clusterlab.report.watching import Seen
 from clusterlab.runs.serving.listing import listed
@@ -128,6 +130,8 @@ def answer(order: Order) -> dict[str, Any]:
     except ClusterlabError as error:
         return {"error": str(error)}
     except Exception as error:  # a run is anybody's file: no page of it may end the others'
+        for line in traceback.format_exc().splitlines():
+            print(plain(line), file=sys.stderr)
         return {"error": f"this run cannot be shown: {type(error).__name__}"}
 
 
