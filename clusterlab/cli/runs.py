@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli import runs_history
 from clusterlab.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> int:
     """Say whether a second run found what the first one did, within the intervals that they state."""
-    from clusterlab.cli.shown import shown
+    from clusterlab.cli.shown import shown_lines
     from clusterlab.runs.reproducing import reproduced
     from clusterlab.verdict.reproduce import Outcome
 
@@ -120,7 +121,7 @@ def reproduce(
         typer.echo(json.dumps(_reproduction_data(found)))
     else:
         for line in _reproduction_lines(found):
-            typer.echo(shown(line))
+            typer.echo(shown_lines([line]))
     codes = {
         Outcome.REPRODUCED: ExitCode.OK,
         Outcome.DIFFERENT: ExitCode.FINDING,
@@ -226,4 +227,5 @@ def _between_data(point: Between) -> dict[str, object]:
 
 def register(root: typer.Typer) -> None:
     """Add this file's commands to the root command."""
+    runs_history.register(app)
     root.add_typer(app, name="runs")

@@ -33,7 +33,7 @@ def unknown(kind: str, word: str, known: Iterable[str], *, where: str | None = N
 
 def reject_unknown_keys(keys: Iterable[str], known: Iterable[str], *, where: str) -> None:
     """Raise UsageError naming the first key that is not known."""
-    names = list(known)
+    names = dict.fromkeys(known)
     for key in keys:
         if key not in names:
             raise unknown("key", str(key), names, where=where)

@@ -57,8 +57,8 @@ def make_baseline(
         for point in side.points:
             held.setdefault(point.key, []).append(point)
     held = {key: [p for p in own if p.steady] or own for key, own in held.items()}
-    middle = {key: _middle(own) for key, own in held.items()}
-    noise = {} if tolerance is not None else _noise(sides, middle)
+    middle = {key: middle_of(own) for key, own in held.items()}
+    noise = {} if tolerance is not None else noise_between(sides, middle)
     if tolerance is not None:
         words = f"{tolerance:.1%} of every point, as stated when it was saved"
     else:
@@ -165,7 +165,7 @@ def _check(sides: Sequence[Side]) -> None:
             )
 
 
-def _middle(own: Sequence[Timed]) -> Timed:
+def middle_of(own: Sequence[Timed]) -> Timed:
     """The point with the medians over runs, and without what is of one run only."""
     medians = [p.p50_us for p in own if p.p50_us is not None]
     return replace(
@@ -188,7 +188,9 @@ def _spread(own: Sequence[Timed]) -> float | None:
     return statistics.stdev(math.log(p.time_us(loops=loops)) for p in own)
 
 
-def _noise(sides: Sequence[Side], middle: dict[tuple[object, ...], Timed]) -> dict[str, Noise]:
+def noise_between(
+    sides: Sequence[Side], middle: dict[tuple[object, ...], Timed]
+) -> dict[str, Noise]:
     """What a further run differs by from the medians, by band."""
     loops = any(p.p50_us is None for p in middle.values())
     cells: dict[tuple[str, str, str | None, int], list[float]] = {}
