@@ -113,7 +113,10 @@ def zoom(
     opened = open_run(run)
     page = zoom_page(load(opened))
     if not page:
-        raise UsageError("holds neither curves nor steps", where=str(opened.path))
+        raise UsageError(
+            "holds neither curves of all ranks nor steps", where=str(opened.path),
+            fix="groups and pairs of ranks, overlaps and soaks are in report.html",
+        )  # fmt: skip
     write_output(out or opened.path / "zoom.html", page)
 
 

@@ -19,6 +19,7 @@ from clusterlab.cli.app import app
 from tests.conftest import CLI, clean_environment
 from tests.prometheus.debian import ROOT, RULES, Server, promtool, serving
 from tests.prometheus.some_runs import HOSTILE, some_runs
+from tests.report.kinds_of_run import build
 
 BOARDS = sorted((ROOT / "dashboards" / "grafana").glob("*.json"))
 RULES_TEST = RULES.with_name("rules_test.yml")
@@ -80,6 +81,14 @@ def server(exported: Exported, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_promtool_takes_the_metrics(exported: Exported) -> None:
     assert promtool("check", "metrics", stdin=exported.prom) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["two_gpus", "slow_link"])
+def test_promtool_takes_other_runs(kind: str, tmp_path: Path) -> None:
+    run = build(kind, tmp_path, clean_environment())
+    text = _export(str(run), runs=tmp_path)
+    assert b"clusterlab_busbw_gbs{" in text
+    assert promtool("check", "metrics", stdin=text) == (0, "")
 
 
 def test_promtool_takes_the_rules_and_their_tests() -> None:

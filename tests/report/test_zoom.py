@@ -12,7 +12,7 @@ from clusterlab.report.data import load
 from clusterlab.report.zoom import MOST_FIGURES, zoom_page
 from tests.prometheus.some_runs import run_of, sweep_rows, training_run
 from tests.records.fake_runs import renamed
-from tests.report.chromium import page
+from tests.report.chromium import Page
 
 TAG = "<a href='http://evil.example'>x</a><img src=x onerror=alert(1)></script><script>alert(2)//"
 
@@ -42,20 +42,19 @@ def test_of_many_curves_the_rest_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-def test_it_draws_offline_and_tags_are_text(tmp_path: Path) -> None:
+def test_it_draws_offline_and_tags_are_text(tmp_path: Path, browser: Page) -> None:
     files = []
     for name, run in (("sweep", hostile_sweep(tmp_path)), ("train", training_run(tmp_path))):
         files.append(tmp_path / f"{name}.html")
         files[-1].write_text(zoom_page(load(run)), encoding="utf-8")
-    with page() as browser:
-        for file in files:
-            browser.open(file, width=1280)
-            assert browser.requests() == [file.as_uri()]
-            assert browser.complaints() == []
-            drawn = "document.querySelectorAll('.trace path').length"
-            assert browser.evaluate(drawn) > 3
-            assert browser.evaluate("document.querySelectorAll('a[href*=evil], img').length") == 0
-            assert browser.evaluate("document.documentElement.scrollWidth") <= 1280
-        browser.open(files[0], width=1280)
-        titles = "[...document.querySelectorAll('.gtitle')].map(t => t.textContent).join()"
-        assert "<img src=x" in browser.evaluate(titles)
+    for file in files:
+        browser.open(file, width=1280)
+        assert browser.requests() == [file.as_uri()]
+        assert browser.complaints() == []
+        drawn = "document.querySelectorAll('.trace path').length"
+        assert browser.evaluate(drawn) > 3
+        assert browser.evaluate("document.querySelectorAll('a[href*=evil], img').length") == 0
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 1280
+    browser.open(files[0], width=1280)
+    titles = "[...document.querySelectorAll('.gtitle')].map(t => t.textContent).join()"
+    assert "<img src=x" in browser.evaluate(titles)
