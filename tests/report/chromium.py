@@ -30,8 +30,8 @@ _FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
 )
+_NO_HOST = "MAP * ~NOTFOUND"
 
 
 def chromium() -> str:
@@ -45,8 +45,9 @@ def chromium() -> str:
 
 
 @contextmanager
-def page() -> Iterator[Page]:
-    """One browser with one page; gone afterwards."""
+def page(*, loopback: bool = False) -> Iterator[Page]:
+    """One browser with one page; gone afterwards. ``loopback``: it reaches 127.0.0.1, and nothing else."""
+    hosts = f"{_NO_HOST} , EXCLUDE 127.0.0.1" if loopback else _NO_HOST
     command_read, command_write = os.pipe()
     event_read, event_write = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -54,7 +55,8 @@ def page() -> Iterator[Page]:
             # Chromium reads commands from file descriptor 3 and answers on 4.
             [
                 *("bash", "-c", f'exec "$@" 3<&{command_read} 4>&{event_write}', "-"),
-                *(chromium(), *_FLAGS, f"--user-data-dir={profile}", "about:blank"),
+                *(chromium(), *_FLAGS, f"--host-resolver-rules={hosts}"),
+                *(f"--user-data-dir={profile}", "about:blank"),
             ],
             pass_fds=(command_read, event_write),
             stdout=subprocess.DEVNULL,
@@ -88,14 +90,14 @@ class Page:
 
     def open(
         self,
-        file: Path,
+        file: Path | str,
         *,
         width: int,
         height: int = 900,
         dark: bool = False,
         script: bool = True,
     ) -> None:
-        """Load ``file`` in a window of ``width`` CSS pixels and wait until it is complete.
+        """Load ``file``, or an address, in a window of ``width`` CSS pixels and wait until it is complete.
 
         ``script``: whether the page's own scripts run; ``evaluate`` works in any case.
         """
@@ -110,7 +112,8 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._command("Emulation.setEmulatedMedia", media="screen", features=[scheme])
-        self._command("Page.navigate", url=file.resolve().as_uri())
+        url = file.resolve().as_uri() if isinstance(file, Path) else file
+        self._command("Page.navigate", url=url)
         deadline = time.monotonic() + _DEADLINE_S
         while not any(e["method"] == "Page.loadEventFired" for e in self.events):
             self.events.append(self._message(deadline))

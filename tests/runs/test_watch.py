@@ -1,4 +1,4 @@
-"""Watching a run that others write: it grows, is torn, requeued, dies, ends; on terminals, in logs, as JSON."""
+"""Watching a run: it grows, is torn, requeued, dies, ends; on a terminal, in a log, as JSON."""
 
 from __future__ import annotations
 

@@ -89,12 +89,11 @@ async def _run(root: Path, host: str, port: int, scratch: Path) -> int:
     listener = await server.start(listening)
     _say(gate, host, root)
     try:
-        async with listener:
-            return 128 + await ended
+        return 128 + await ended
     finally:
+        listener.close()
+        await server.end()
         await rendered.end()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -50,12 +50,14 @@ _ASKS_SOON_S, _TAKES_SOON_S = 0.5, 5.0
 """Whom a browser sends does so; slow clients do not."""
 
 _CHUNK = 64 * 1024
+_UNSENT_BYTES = 128 * 1024
 _LINGER_S = 0.5
 
 
 @dataclass(eq=False, slots=True)
 class _Connection:
     writer: asyncio.StreamWriter
+    task: asyncio.Task[None] | None
     since: float
     asked: bool = False
     stream: bool = False
@@ -85,20 +87,31 @@ class Server:
 
     async def start(self, bound: socket.socket) -> asyncio.Server:
         """Listen on ``bound``."""
+        # Of a large page the kernel would take megabytes for each client, and the loop that time.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT_BYTES)
         server = await asyncio.start_server(
             self._connected, sock=bound, limit=HEAD_BYTES, backlog=_AT_ONCE
         )
         bound.listen(_BACKLOG)
         return server
 
+    async def end(self) -> None:
+        """Leave everybody."""
+        tasks = [connection.task for connection in self._open if connection.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(writer, time.monotonic())
+        connection = _Connection(writer, asyncio.current_task(), time.monotonic())
         self._open.add(connection)
         self._make_room(connection)
         try:
             await self._serve(connection, reader)
         except (OSError, EOFError, TimeoutError):
             pass  # the client left, or was too slow for what it asked
+        except asyncio.CancelledError:
+            pass  # the server ends: asyncio would print it
         finally:
             self._open.discard(connection)
             connection.abort()

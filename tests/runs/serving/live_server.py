@@ -107,11 +107,10 @@ def live(root: Path, scratch: Path, **options: Any) -> Iterator[Live]:
         listener = await server.start(bound)
         started.append(Live(gate, server))
         ready.set()
-        async with listener:
-            await ended.wait()
+        await ended.wait()
+        listener.close()
+        await server.end()
         await rendered.end()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()

@@ -20,19 +20,17 @@ POINTS = list(points(["all_reduce"]))
 HOSTILE = "<script>alert(1)</script>\x1b[2J=cmd|'/C calc'!A0\u202e"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    return folder
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
 
 
-@pytest.fixture
-def served(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
-    monkeypatch.setattr(routes, "LOOK_S", 0.05)
-    (tmp_path / "scratch").mkdir()
-    with live(root, tmp_path / "scratch") as server:
-        yield server
+@pytest.fixture(scope="module")
+def served(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routes, "LOOK_S", 0.05)
+        with live(root, tmp_path_factory.mktemp("scratch")) as server:
+            yield server
 
 
 def begun(root: Path, name: str = "grows") -> RunDir:
@@ -155,13 +153,14 @@ def test_a_damaged_run_is_told_in_words_and_others_are_served(served: Live, root
     assert "cannot be read" in served.page("").text
 
 
-def test_the_list_has_pages(served: Live, root: Path) -> None:
+def test_the_list_has_pages(tmp_path: Path) -> None:
     for number in range(103):
-        create_run(f"n{number:03d}", root=root)
-    first, second = served.page(""), served.page("?page=2")
-    assert first.text.count('<a href="run/') == 100 and "103 runs, page 1 of 2" in first.text
-    assert second.text.count('<a href="run/') == 3
-    assert served.page("?page=99").text == second.text
+        create_run(f"n{number:03d}", root=tmp_path / "runs")
+    with live(tmp_path / "runs", tmp_path) as served:
+        first, second = served.page(""), served.page("?page=2")
+        assert first.text.count('<a href="run/') == 100 and "103 runs, page 1 of 2" in first.text
+        assert second.text.count('<a href="run/') == 3
+        assert served.page("?page=99").text == second.text
 
 
 def test_an_unchanged_page_is_not_made_again(served: Live, root: Path) -> None:
