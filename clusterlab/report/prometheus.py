@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from clusterlab.report.prom_names import METRICS
@@ -28,7 +29,12 @@ class Sample:
 
 def label_value(text: object) -> str:
     """``text`` as a label's value: one line, nothing invisible, not endless."""
-    kept = plain(str(text)).strip()
+    return _short(str(text))
+
+
+@lru_cache(maxsize=4096)  # labels have few values, and every series has a dozen of them
+def _short(text: str) -> str:
+    kept = plain(text).strip()
     return kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + "…"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 from clusterlab.report.data import ReportData
 from clusterlab.report.prometheus import label_value
@@ -25,21 +24,22 @@ def labels(**values: object) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the series of a run share: ``cluster`` and ``fabric``; ``ranks`` and ``nodes`` of all of it."""
+    """What the series of a run share: ``cluster`` and ``fabric``; ``ranks`` and ``nodes`` of all of it.
+    ``hosts``: each rank's, none where that is not known.
+    """
 
     cluster: str
     fabric: str
     ranks: str
     nodes: str
-    placement: Placement | None
+    hosts: Mapping[int, str]
     pattern: str
 
     def nodes_of(self, row: Row) -> str:
         """On how many hosts its ranks are."""
-        if row.ranks is None or self.placement is None:
+        if row.ranks is None or not self.hosts:
             return self.nodes
-        held = {one.rank: one.host for one in self.placement.ranks}
-        hosts = {held.get(rank) for rank in row.ranks}
+        hosts = {self.hosts.get(rank) for rank in row.ranks}
         return NOT_KNOWN if None in hosts else str(len(hosts))
 
     def group_kind(self, row: Row) -> str:
@@ -60,7 +60,7 @@ def where_of(data: ReportData, cluster: str | None) -> Where:
         fabric=label_value(Path(data.fabric.design).stem if data.fabric else "none") or "none",
         ranks=label_value(ranks),
         nodes=label_value(nodes),
-        placement=placement,
+        hosts={one.rank: one.host for one in placement.ranks} if placement else {},
         pattern=_pattern(str(configuration.get("pattern", "some"))),
     )
 
