@@ -178,7 +178,10 @@ def test_a_board_asks_for_the_servers_data_and_names_no_cluster(board: Path) -> 
         for part in (panel, *panel.get("targets", ())):
             assert part.get("datasource", {"uid": "${datasource}"})["uid"] == "${datasource}"
         for target in panel.get("targets", ()):
-            used = set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval", "__range"}
+            used = set(re.findall(r"\$([a-z_]\w*)", target["expr"])) - {
+                "__rate_interval",
+                "__range",
+            }
             assert used <= set(names), panel["title"]
             for value in re.findall(PLACES, target["expr"]):
                 assert value.startswith("$"), panel["title"]
