@@ -129,7 +129,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> int:
     """Judge a run by a baseline: every point, and the run."""
-    from clusterlab.cli.shown import shown
+    from clusterlab.cli.shown import shown_lines
     from clusterlab.core.findings import Verdict
     from clusterlab.runs.baselines import open_baseline
     from clusterlab.runs.sides import read_side
@@ -150,7 +150,7 @@ def check(
     if as_json:
         typer.echo(json.dumps(checked_to_json(found)))
     else:
-        typer.echo(shown("\n".join(_lines(found, stated))))
+        typer.echo(shown_lines(_lines(found, stated)))
     if found.verdict in {Verdict.SLOW, Verdict.INVALID}:
         return ExitCode.FINDING
     return ExitCode.NO_VERDICT if found.verdict is Verdict.NO_VERDICT else ExitCode.OK

@@ -31,7 +31,7 @@ def localise(
     as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
 ) -> int:
     """Name the NIC, cable, switch, rail or host that explains what is slow in RUNS."""
-    from clusterlab.cli.shown import shown
+    from clusterlab.cli.shown import shown_lines
     from clusterlab.core.errors import ExitCode, NoVerdictError
     from clusterlab.records.run_dir import open_run
     from clusterlab.runs.localise import localise_runs
@@ -51,7 +51,7 @@ def localise(
     if as_json:
         typer.echo(json.dumps(localised_json(found)))
     else:
-        typer.echo(shown("\n".join(localised_lines(found))))
+        typer.echo(shown_lines(localised_lines(found)))
     if found.answer.faults:
         return ExitCode.FINDING
     return ExitCode.NO_VERDICT if found.problems else ExitCode.OK

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 _KEPT = "\n\t"
-_HIDDEN = ("Cc", "Cf", "Cs")
-"""Control characters (escapes), format characters (right-to-left marks), halves of surrogate pairs."""
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Control characters (escapes), format characters (right-to-left marks), halves of surrogate pairs, and what
+ends a line or a paragraph.
+"""
+
+
+def shown_lines(lines: Iterable[str]) -> str:
+    """``lines`` one below the other; what a name in one of them would break is written out, too."""
+    return "\n".join(shown(line).replace("\n", "\\n") for line in lines)
 
 
 def shown(text: str) -> str:

@@ -58,7 +58,7 @@ def why(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> int:
     """Say whether measured times are what such machines give, and if not, the likeliest causes."""
-    from clusterlab.cli.shown import shown
+    from clusterlab.cli.shown import shown_lines
     from clusterlab.runs.why import WhyOptions
     from clusterlab.runs.why import why as run
 
@@ -67,7 +67,7 @@ def why(
         typer.echo(json.dumps(report.to_json()))
     else:
         for line in _lines(report, causes):
-            typer.echo(shown(line))
+            typer.echo(shown_lines([line]))
     return report.exit_code
 
 

@@ -112,18 +112,20 @@ def _print_head(console: Console, data: ReportData) -> None:
     from rich.text import Text
 
     judged = data.judged
-    verdict = Text.assemble((data.verdict_word, _STYLES[judged.verdict]), f": {judged.reason}")
-    _print_line(console, plain(data.run.info.run_id))
+    verdict = Text.assemble(
+        (data.verdict_word, _STYLES[judged.verdict]), f": {plain(judged.reason)}"
+    )
+    _print_line(console, data.run.info.run_id)
     _print_line(console, verdict)
     for note in data.notes:
-        _print_line(console, f"note: {plain(note)}")
+        _print_line(console, f"note: {note}")
     for source in data.sources:
-        _print_line(console, plain(source))
+        _print_line(console, source)
 
 
 def _print_line(console: Console, line: Text | str) -> None:
-    """Print ``line`` whole: a path that is broken over lines cannot be copied."""
-    console.print(line, soft_wrap=True)
+    """Print ``line`` whole: a path that is broken over lines cannot be copied. Names in it act on nothing."""
+    console.print(plain(line) if isinstance(line, str) else line, soft_wrap=True)
 
 
 def _table(title: str) -> Table:
@@ -132,7 +134,7 @@ def _table(title: str) -> Table:
     from rich.text import Text
 
     return Table(
-        title=Text(title),
+        title=Text(plain(title)),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -188,7 +190,7 @@ def _summary_table(run: RunVerdict) -> Table:
     table.add_column("verdict", no_wrap=True)
     for s in run.summaries:
         table.add_row(
-            s.collective,
+            plain(s.collective),
             str(s.points),
             percent(s.median_error),
             percent(s.p90_error),
@@ -206,7 +208,7 @@ def _summary_table(run: RunVerdict) -> Table:
 def _print_findings(console: Console, data: ReportData) -> None:
     for finding in data.findings:
         ranks = f" ranks {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
-        _print_line(console, f"{finding.severity.value}: {plain(finding.code)}{ranks}")
+        _print_line(console, f"{finding.severity.value}: {finding.code}{ranks}")
         for line in finding.evidence:
-            _print_line(console, f"  {plain(line)}")
-        _print_line(console, f"  fix: {plain(finding.fix)}")
+            _print_line(console, f"  {line}")
+        _print_line(console, f"  fix: {finding.fix}")

@@ -13,10 +13,14 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _UNSHOWN = {"Cc", "Cf", "Cs"}
 
 
+_BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+"""Tabs and whatever any reader takes for the end of a line (str.splitlines)."""
+
+
 def plain(text: str) -> str:
     """``text`` on one line without escape sequences, control, bidi and surrogate characters."""
     kept = (
-        " " if c in "\t\r\n" else "" if unicodedata.category(c) in _UNSHOWN else c
+        " " if c in _BREAKS else "" if unicodedata.category(c) in _UNSHOWN else c
         for c in _ESCAPES.sub("", text)
     )
     return "".join(kept)
