@@ -98,6 +98,17 @@ def test_promtool_takes_the_rules_and_their_tests() -> None:
     assert code == 0, said
 
 
+def test_promtool_takes_the_configuration_of_the_readme(tmp_path: Path) -> None:
+    text = (ROOT / "dashboards" / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(rule_files:.*?)```", text, re.DOTALL)
+    place = "/etc/prometheus/clusterlab/rules.yml"
+    assert place in block
+    config = tmp_path / "prometheus.yml"
+    config.write_text(block.replace(place, str(RULES)), encoding="utf-8")
+    code, said = promtool("check", "config", str(config))
+    assert code == 0, said
+
+
 def test_promtool_is_not_always_content(exported: Exported) -> None:
     assert promtool("check", "metrics", stdin=exported.openmetrics)[0] != 0
     renamed = exported.prom.replace(b"_seconds", b"_microseconds")
