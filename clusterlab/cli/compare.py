@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +20,8 @@ _EXAMPLE = """Examples:
   clusterlab compare BEFORE AFTER --repeat BEFORE2 --repeat BEFORE3 --json | jq .verdict
 
   clusterlab compare rows.csv#table-1 rows.csv#table-2 --noise 2%
+
+  clusterlab compare BEFORE AFTER --html compare.html
 
 Each further run is compared with the first. Ratios are of times: above 1 is slower. A regression is a
 slowdown of one collective in one band of sizes by more than runs differ by themselves, with 1 % chance of
@@ -54,10 +58,14 @@ def compare(
     ] = False,
     points: Annotated[bool, typer.Option("--points", help="Every point, not the largest.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write it as one self-contained page, too."),
+    ] = None,
 ) -> int:
     """Compare runs: what differs, how much faster or slower, and whether that is a regression."""
     from clusterlab.cli.compare_text import comparison_lines
-    from clusterlab.cli.shown import shown
+    from clusterlab.cli.shown import shown_lines
     from clusterlab.runs.sides import read_side, read_sides
     from clusterlab.runs.words import percentage, words_of
     from clusterlab.verdict.against.comparison import against
@@ -79,6 +87,18 @@ def compare(
         )
         for other in others
     ]
+    if html is not None:
+        from clusterlab.cli.output import write_output
+        from clusterlab.report.compare_page import compare_page
+
+        sides = (first, *others)
+        again = [word for one in repeat or [] for word in ("--repeat", one)]
+        again += ["--noise", noise] if noise is not None else []
+        again += ["--allow-different", allow_different] if allow_different else []
+        again += ["--allow-missing"] if allow_missing else []
+        command = shlex.join(("clusterlab", "compare", *sides, *again, "--html", str(html)))
+        page = compare_page(found, sides, command)
+        write_output(html, page, sources=map(Path, (*sides, *(repeat or []))))
     if as_json:
         comparisons = [comparison_to_json(one) for one in found]
         worst = min((one.outcome for one in found), key=_GRAVITY.index)
@@ -86,7 +106,7 @@ def compare(
     else:
         for i, one in enumerate(found):
             lines = [*([""] if i else []), *comparison_lines(one, all_points=points)]
-            typer.echo(shown("\n".join(lines)))
+            typer.echo(shown_lines(lines))
     codes = {one.outcome.exit_code for one in found}
     return next(c for c in (ExitCode.FINDING, ExitCode.NO_VERDICT, ExitCode.OK) if c in codes)
 

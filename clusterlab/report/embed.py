@@ -72,6 +72,12 @@ def rows_csv(rows: Iterable[Row]) -> str:
     return _csv(Row.__dataclass_fields__, (jsonable(row).values() for row in rows))
 
 
+def runs_csv(runs: Iterable[tuple[str, Iterable[Row]]]) -> str:
+    """The rows of several runs (name and rows) as one table, as ``rows_csv``; before them ``run_id``."""
+    lines = ((run_id, *jsonable(row).values()) for run_id, rows in runs for row in rows)
+    return _csv(("run_id", *Row.__dataclass_fields__), lines)
+
+
 def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
     """Records of one kind as CSV, as ``rows_csv``; mappings in them as ``name=value``."""
     return _csv(records[0], (record.values() for record in records))
@@ -104,7 +110,7 @@ def downloads(data: ReportData) -> Iterator[Download]:
         yield _gzipped(f"{name}.jsonl", data.run.records_path.read_bytes(), level=1)
         return
     if data.rows:
-        yield _link(f"{name}.csv", "text/csv", rows_csv(data.rows))
+        yield link(f"{name}.csv", "text/csv", rows_csv(data.rows))
     kinds: dict[str, Sequence[StepLine | SoakPass | Overlap]] = {
         "steps": data.steps,
         "passes": data.passes,
@@ -113,12 +119,12 @@ def downloads(data: ReportData) -> Iterator[Download]:
     for kind, records in kinds.items():
         if records:
             text = records_csv([one.to_json() for one in records])
-            yield _link(f"{name}-{kind}.csv", "text/csv", text)
+            yield link(f"{name}-{kind}.csv", "text/csv", text)
     text = json.dumps(page_data(data), separators=(",", ":"))
-    yield _link(f"{name}.json", "application/json", text)
+    yield link(f"{name}.json", "application/json", text)
 
 
-def _link(file_name: str, media_type: str, text: str) -> Download:
+def link(file_name: str, media_type: str, text: str) -> Download:
     """A data-URI link to ``text``, gzipped when large."""
     content = text.encode("utf-8", "replace")
     if len(content) > PLAIN_LIMIT_BYTES:

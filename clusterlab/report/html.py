@@ -34,7 +34,7 @@ def render(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     """The page as text."""
     many = len(data.rows) > MOST_CONVERTED
     text = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             page=page_view(data, beside),
@@ -53,7 +53,8 @@ _AS_IT_STANDS = (
 )
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates of pages, with every value escaped."""
     # Imported here: jinja2 takes 60 ms, and only a report needs it.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -34,6 +34,8 @@ FAR_RATIO = 1.2
 point in some two thousand takes 1.5 to 5 times as long in all iterations of a run and not in the next (two
 H200, ``tests/benchmarks/between_runs.csv``), so that it is no regression either before another run says so.
 """
+ALLOW_MISSING_HELPS = "--allow-missing compares what there is"
+"""A reason that ends with what can be done about it."""
 _MOST_NAMED = 4
 
 
@@ -240,10 +242,7 @@ def _outcome(
     slower = [_said(change) for change in found if change.what is What.REGRESSION]
     if slower:
         return Outcome.REGRESSION, slower
-    if missing:
-        why_not = [*missing, "--allow-missing compares what there is"]
-    else:
-        why_not = [*_blind(found), *_of_far(far)]
+    why_not = [*missing, ALLOW_MISSING_HELPS] if missing else [*_blind(found), *_of_far(far)]
     if why_not:
         return Outcome.NO_VERDICT, why_not
     better = [_said(change) for change in found if change.what is What.IMPROVEMENT]
