@@ -17,7 +17,8 @@
 
   const busy = () => {
     const chosen = getSelection();
-    return document.hidden || (chosen !== null && !chosen.isCollapsed);
+    const selecting = chosen !== null && !chosen.isCollapsed;
+    return document.hidden || selecting || document.querySelector("input:checked") !== null;
   };
   const show = () => {
     stop.textContent = stopped ? "Go on updating" : "Stop updates";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -37,7 +38,9 @@ def run_in(root: Path, name: str) -> Path:
     try:
         inside = stat.S_ISDIR(folder.lstat().st_mode) and (folder / RUN).is_file()
         inside = inside and all(_inside(entry) for entry in _parts(folder))
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):  # says nothing of the run
+            raise
         inside = False
     if not inside:
         raise RefusedError(HTTPStatus.NOT_FOUND, NOTHING)

@@ -153,7 +153,9 @@ class Routes:
 
     async def _told_of_list(self) -> dict[str, object]:
         listed = await self.listed()
-        return {"stamp": listed.stamp} if isinstance(listed, Kept) else {"said": listed}
+        if isinstance(listed, str):
+            return {"said": listed}
+        return {"said": "It is loaded again when a run changes.", "stamp": listed.stamp}
 
 
 def _fields(query: str) -> dict[str, str]:

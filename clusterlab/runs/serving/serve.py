@@ -88,10 +88,12 @@ async def _run(root: Path, host: str, port: int, scratch: Path) -> int:
     server = Server(Routes(root, gate, rendered), allowed)
     listener = await server.start(listening)
     _say(gate, host, root)
+    first = asyncio.create_task(server.routes.listed())  # starts the process that renders
     try:
         return 128 + await ended
     finally:
         listener.close()
+        first.cancel()
         await server.end()
         await rendered.end()
 

@@ -135,6 +135,11 @@ class Server:
             answer = refusal(refused)
         except TimeoutError:
             answer = refusal(RefusedError(HTTPStatus.REQUEST_TIMEOUT, "It took too long to ask."))
+        except OSError:
+            if not connection.asked:
+                raise
+            why = "Files cannot be opened now; try again."
+            answer = refusal(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, why, Retry_After="5"))
         if isinstance(answer, Events):
             await self._stream(connection, reader, answer, request)
             return
@@ -206,10 +211,10 @@ async def _linger(writer: asyncio.StreamWriter, reader: asyncio.StreamReader) ->
 def connections_allowed() -> int:
     """How many this process may hold: as many files as it may have open, once that is raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + _SPARE_FILES
+    wanted = 2 * MOST_CONNECTIONS + _SPARE_FILES  # each may have a file open that it is sent
     if soft < wanted:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return max(16, min(MOST_CONNECTIONS, soft - _SPARE_FILES))
+    return max(16, min(MOST_CONNECTIONS, (soft - _SPARE_FILES) // 2))

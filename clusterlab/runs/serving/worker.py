@@ -7,6 +7,7 @@ stdin is the end: nothing outlives the server.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -140,6 +141,9 @@ def main() -> None:
     # What is printed while a page is made goes to stderr: stdout carries answers only.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # Now, while nobody waits: the first page is then made as soon as the next.
+    for name in ("clusterlab.runs.report_page", "clusterlab.report.html", "jinja2"):
+        importlib.import_module(name)
     for line in sys.stdin:
         answers.write(json.dumps(answer(json.loads(line))) + "\n")
         answers.flush()

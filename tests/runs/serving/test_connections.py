@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -21,7 +23,7 @@ from clusterlab.runs.serving import worker
 from clusterlab.runs.serving.orders import Worker
 from clusterlab.runs.serving.rendered import SLOW_S, Rendered
 from clusterlab.runs.serving.serve import loopback, runs_folder
-from clusterlab.runs.serving.server import MOST_STREAMS, TAKE_BYTES
+from clusterlab.runs.serving.server import MOST_STREAMS, TAKE_BYTES, connections_allowed
 from tests.conftest import CLI, clean_environment
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.runs.serving.live_server import live
@@ -72,6 +74,33 @@ def test_an_answer_that_is_not_taken_is_given_up(tmp_path: Path) -> None:
                 while part := connection.recv(1 << 20):
                     came += len(part)
         assert came < LARGE
+
+
+def test_a_lack_of_files_is_not_said_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "runs", fake_rows(POINTS))
+    with live(tmp_path / "runs", tmp_path) as server:
+
+        def none_left(_self: Path) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "iterdir", none_left)
+            said = server.page(f"run/{run.path.name}/")
+        assert said.status == 503 and said.headers["Retry-After"] == "5"
+        assert server.page(f"run/{run.path.name}/records.jsonl").status == 200
+
+
+@pytest.mark.parametrize(
+    ("files", "most"), [((256, 256), 48), ((100, 100), 16), ((1 << 20, 1 << 20), 4096)]
+)
+def test_connections_leave_files_for_what_is_sent(
+    files: tuple[int, int], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: files)
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    assert connections_allowed() == most
 
 
 def test_only_so_many_pages_are_told_what_is_new(tmp_path: Path) -> None:
