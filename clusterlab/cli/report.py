@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,29 +15,56 @@ from clusterlab.core.findings import Verdict
 
 if TYPE_CHECKING:
     from clusterlab.records.run_dir import RunDir
+    from clusterlab.report.data import ReportData
 
 _EXAMPLE = """Examples:
 
   clusterlab report runs/20261129T221218Z-allreduce_sweep-98300c
 
+  clusterlab report runs/*-sweep-* -o pages
+
+  clusterlab report RUN --summary | gh issue create --title "slow all_reduce" --body-file -
+
   clusterlab report RUN --json | jq .verdict
 
-  clusterlab report RUN --nccl-tests-json all_reduce.json
+  clusterlab report RUN --parquet rows.parquet
 
-Exit codes: 0 rendered, 1 the run holds wrong data, 2 not a run directory. With --check the verdict decides.
+The page (report.html) loads nothing and runs no script; summary.md beside it is for tickets.
+
+Exit codes: 0 rendered, 1 a run holds wrong data, 2 not a run directory. With --check the verdict decides.
 """
 
 
 def report(
-    run: Annotated[
-        Path, typer.Argument(help="A run directory, or its name under $CLUSTERLAB_RUNS.")
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", help="Run directories, or their names under $CLUSTERLAB_RUNS."
+        ),
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="The same as JSON on stdout, no HTML.")
+        bool, typer.Option("--json", help="As JSON on stdout, no HTML; of several runs a list.")
     ] = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="The rows as CSV on stdout, no HTML.")
+        bool,
+        typer.Option("--csv", help="The rows as CSV on stdout, no HTML; several: with run_id."),
     ] = False,
+    as_summary: Annotated[
+        bool, typer.Option("--summary", help="summary.md on stdout, no HTML: for a ticket.")
+    ] = False,
+    parquet: Annotated[
+        Path | None,
+        typer.Option("--parquet", metavar="FILE", help="Write the rows of all runs as Parquet."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Write <run>.html and <run>.md here instead of into the runs.",
+        ),
+    ] = None,
     tests_json: Annotated[
         Path | None,
         typer.Option(
@@ -52,36 +80,101 @@ def report(
         ),
     ] = False,
     html: Annotated[
-        bool, typer.Option("--html/--no-html", help="Write report.html into the run directory.")
+        bool,
+        typer.Option("--html/--no-html", help="Write report.html and summary.md into the run."),
     ] = True,
 ) -> int:
-    """Print a run beside its predictions and write its self-contained report.html."""
+    """Print runs beside their predictions and write their self-contained pages."""
+    import gc
+
     from clusterlab.records.run_dir import open_run
+    from clusterlab.runs.report_page import check_folder, paths_of
+
+    # Rows are many, and none of them is garbage before the process ends.
+    gc.disable()
+    _check_words(runs, as_json=as_json, as_csv=as_csv, as_summary=as_summary, tests_json=tests_json)
+    if output is not None:
+        check_folder(output)
+    opened = [open_run(run) for run in runs]
+    found = [_load(run) for run in opened]
+    if tests_json is not None:
+        _write_tests_json(opened[0], tests_json)
+    if parquet is not None:
+        _write_parquet(parquet, found)
+    if as_json or as_csv or as_summary:
+        _print_data(found, as_json=as_json, as_csv=as_csv)
+    else:
+        for number, data in enumerate(found):
+            _print_one(data, first=number == 0)
+            if html:
+                _write_pages(data, *paths_of(data.run, output))
+    return _code(found, check=check)
+
+
+def _check_words(
+    runs: Sequence[Path], *, as_json: bool, as_csv: bool, as_summary: bool, tests_json: Path | None
+) -> None:
+    from clusterlab.core.errors import UsageError
+
+    if as_json + as_csv + as_summary > 1:
+        raise UsageError(
+            "one stdout", where="--json, --csv, --summary", expected="one of these at a time"
+        )
+    if tests_json is not None and len(runs) > 1:
+        raise UsageError(
+            f"{len(runs)} runs", where="--nccl-tests-json", expected="one run: the file is of one"
+        )
+
+
+def _load(run: RunDir) -> ReportData:
     from clusterlab.report.data import load
-    from clusterlab.report.terminal import print_run, run_data
+
+    return load(run)
+
+
+def _print_data(found: Sequence[ReportData], *, as_json: bool, as_csv: bool) -> None:
+    from clusterlab.report.embed import rows_csv, runs_csv
+    from clusterlab.report.summary import summary
+    from clusterlab.runs.report_page import gathered, json_of
+
+    if as_json:
+        every = [json_of(data) for data in found]
+        typer.echo(json.dumps(every[0] if len(every) == 1 else every))
+    elif as_csv and len(found) == 1:
+        sys.stdout.write(rows_csv(found[0].rows))
+    elif as_csv:
+        sys.stdout.write(runs_csv((data.run.info.run_id, data.rows) for data in found))
+    else:
+        sys.stdout.write("\n".join(summary(data, gathered(data)) for data in found))
+
+
+def _print_one(data: ReportData, *, first: bool) -> None:
+    from clusterlab.report.terminal import print_run
     from clusterlab.runs.bringup_report import is_bringup, report_again
 
-    opened = open_run(run)
-    if is_bringup(opened):
-        return report_again(opened, as_json=as_json)
-    data = load(opened)
-    if tests_json is not None:
-        _write_tests_json(opened, tests_json)
-    if as_json:
-        typer.echo(json.dumps(run_data(data)))
-    elif as_csv:
-        from clusterlab.report.embed import rows_csv
-
-        sys.stdout.write(rows_csv(data.rows))
+    if not first:
+        typer.echo("")
+    if is_bringup(data.run):
+        report_again(data.run, as_json=False)
     else:
         print_run(data)
-        if html:
-            from clusterlab.runs.report_page import write_page
 
-            typer.echo(f"report: {write_page(opened)}")
-    if check:
-        return _code_of(data.judged.verdict)
-    return ExitCode.FINDING if data.run_verdict.wrong else ExitCode.OK
+
+def _write_pages(data: ReportData, page: Path, summary: Path) -> None:
+    from clusterlab.cli.shown import shown
+    from clusterlab.runs.report_page import write_both
+
+    write_both(data, page, summary)
+    typer.echo(shown(f"report: {page}"))
+    typer.echo(shown(f"summary: {summary}"))
+
+
+def _write_parquet(path: Path, found: Sequence[ReportData]) -> None:
+    from clusterlab.cli.shown import shown
+    from clusterlab.report.parquet import write_parquet
+
+    rows = write_parquet(path, [(data.run.info.run_id, data.rows) for data in found])
+    typer.echo(shown(f"clusterlab: {rows} rows: {path}"), err=True)
 
 
 def _write_tests_json(run: RunDir, path: Path) -> None:
@@ -96,6 +189,19 @@ def _write_tests_json(run: RunDir, path: Path) -> None:
         )
     for one in written:
         typer.echo(f"clusterlab: {one}", err=True)
+
+
+def _code(found: Sequence[ReportData], *, check: bool) -> ExitCode:
+    """The gravest of all runs'."""
+    from clusterlab.runs.report_page import found_fault
+
+    if any(found_fault(data) for data in found):
+        return ExitCode.FINDING
+    if not check:
+        return ExitCode.OK
+    codes = [_code_of(data.judged.verdict) for data in found]
+    order = (ExitCode.FINDING, ExitCode.NO_VERDICT, ExitCode.OK)
+    return min(codes, key=order.index)
 
 
 def _code_of(verdict: Verdict) -> ExitCode:

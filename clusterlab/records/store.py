@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point, Row
+from clusterlab.records.fast_rows import TOGETHER, rows_of_lines
 from clusterlab.records.files import OwnedDescriptor, read_regular, storage_error
 from clusterlab.records.schema import row_from_data, row_to_line
 
 RECORDS = "records.jsonl"
+
+_VERSION = re.compile(rb'\{"schema_version":(\d{1,9}),')
 
 
 class RecordWriter(OwnedDescriptor):
@@ -94,33 +99,56 @@ def read_records(path: Path) -> RecordsRead:
 def parse_records(content: bytes, *, where: str) -> RecordsRead:
     """The rows in ``content``; ``where`` names the file in messages."""
     lines = content.split(b"\n")
-    rows: list[Row] = []
-    warnings: list[str] = []
-    truncated = False
-    foreign = 0
-    for number, line in enumerate(lines, start=1):
+    last = len(lines)
+    if not lines[-1]:
+        lines.pop()
+    found = _Found([], [])
+    for start in range(0, len(lines), TOGETHER):
+        some = lines[start : start + TOGETHER]
+        rows = rows_of_lines(some, where=where, first=start + 1)
+        if rows is None:
+            _each(some, found, where=where, first=start + 1, last=last)
+        else:
+            found.rows += rows
+    if found.foreign and not found.rows:
+        raise UsageError(
+            "holds no row that can be read", where=where, expected="one JSON object a line"
+        )
+    return RecordsRead(tuple(found.rows), found.truncated, tuple(found.warnings))
+
+
+@dataclass(slots=True)
+class _Found:
+    rows: list[Row]
+    warnings: list[str]
+    truncated: bool = False
+    foreign: int = 0
+
+
+def _each(lines: Sequence[bytes], found: _Found, *, where: str, first: int, last: int) -> None:
+    """Read ``lines`` one by one into ``found``; ``last`` is the number of the file's last line."""
+    for number, line in enumerate(lines, start=first):
         if not line.strip(b"\0 \r\t"):
             continue
         try:
             data = json.loads(line)
         except (ValueError, RecursionError):  # bad JSON or bad UTF-8: half a line
-            truncated = number == len(lines)
-            foreign += not line.lstrip().startswith(b"{")
-            place = "ends in half a line" if truncated else "half-written line skipped"
-            warnings.append(f"{where}:{number}: {place} (a crash or a full disk)")
+            found.truncated = number == last
+            found.foreign += not line.lstrip().startswith(b"{")
+            place = "ends in half a line" if found.truncated else "half-written line skipped"
+            found.warnings.append(f"{where}:{number}: {place} (a crash or a full disk)")
             continue
-        rows.append(row_from_data(data, where=f"{where}:{number}"))
-    if foreign and not rows:
-        raise UsageError(
-            "holds no row that can be read", where=where, expected="one JSON object a line"
-        )
-    return RecordsRead(tuple(rows), truncated, tuple(warnings))
+        found.rows.append(row_from_data(data, where=f"{where}:{number}"))
 
 
 def schema_problems(path: Path) -> tuple[str, ...]:
     """What is wrong where one file holds rows of several schemas: two versions of clusterlab wrote it."""
-    versions = set()
+    versions: set[Any] = set()
     for line in path.read_bytes().splitlines() if path.is_file() else ():
+        usual = _VERSION.match(line)
+        if usual is not None and line.endswith(b"}"):
+            versions.add(int(usual[1]))
+            continue
         try:
             data = json.loads(line)
         except (ValueError, RecursionError):  # half a line: the reader has warned of it

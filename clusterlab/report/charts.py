@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
-from clusterlab.report.curve_bands import MOST_SIZES, bands, outside
+from clusterlab.report.curve_bands import Banded, banded
 from clusterlab.report.curves import Curve
 from clusterlab.report.numbers import percent, three_digits
 from clusterlab.report.scale import ratio_axis, value_axis
@@ -48,28 +48,27 @@ def busbw_at(row: Row, time_us: float) -> float:
     return row.busbw_GBps * row.time_us_loop / time_us if time_us else math.inf
 
 
-def curve_chart(curve: Curve, name: str) -> str | None:
+def curve_chart(curve: Curve, name: str, thin: Banded | None = None) -> str | None:
     """The SVG of ``curve``, called ``name`` on its page; None when it has fewer than two sizes, which a table
-    shows better.
+    shows better. ``thin``: its bands, where somebody has them already.
     """
     if len(curve.sizes) < 2:
         return None
-    drawn = _drawn(curve)
+    drawn = _drawn(curve, thin or banded(curve))
     panels = [_busbw_panel(drawn)]
     if any(row.ratio is not None for row in drawn.main):
         panels.append(_ratio_panel(drawn))
     return chart(panels, name=name, label=_label(curve, drawn.main), described=_described(drawn))
 
 
-def _drawn(curve: Curve) -> _Drawn:
-    if len(curve.sizes) <= MOST_SIZES:
+def _drawn(curve: Curve, thin: Banded | None) -> _Drawn:
+    if thin is None:
         main = tuple(halves.first for halves in curve.sizes)
         in_place = tuple(h.in_place for h in curve.sizes if h.in_place and h.out_of_place)
         return _Drawn(main, in_place, _spread(main), (), banded=False)
-    found = bands(curve)
-    main = tuple(band.middle.first for band in found)
-    spread = Band("spread", tuple((b.middle.first.size_bytes, b.low, b.high) for b in found))
-    return _Drawn(main, (), spread, outside(curve)[0], banded=True)
+    main = tuple(band.middle.first for band in thin.bands)
+    spread = Band("spread", tuple((b.middle.first.size_bytes, b.low, b.high) for b in thin.bands))
+    return _Drawn(main, (), spread, thin.outside, banded=True)
 
 
 def _busbw_panel(drawn: _Drawn) -> Panel:

@@ -11,6 +11,7 @@ from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.report.curves import Curve, Halves
+from clusterlab.report.verdict_marks import tally
 
 MOST_SIZES = 64
 """Sizes of a curve that a chart marks and a table lists one by one; of more, bands."""
@@ -43,8 +44,25 @@ class SizeBand:
 
     def counts(self) -> dict[Verdict, int]:
         """How many of its rows got which verdict."""
-        judged = [one.verdict for halves in self.sizes for one in halves.judgements]
-        return {verdict: judged.count(verdict) for verdict in Verdict}
+        return tally(one.verdict for halves in self.sizes for one in halves.judgements)
+
+
+@dataclass(frozen=True, slots=True)
+class Banded:
+    """A curve of many sizes: its bands, and of ``many`` rows that stand outside their intervals those
+    that are named, wrong ones first, then the furthest.
+    """
+
+    bands: tuple[SizeBand, ...]
+    outside: tuple[Row, ...]
+    many: int
+
+
+def banded(curve: Curve, most: int = MOST_SIZES) -> Banded | None:
+    """``curve`` in at most ``most`` bands; None where each of its sizes has room."""
+    if len(curve.sizes) <= most:
+        return None
+    return Banded(bands(curve, most), *outside(curve))
 
 
 def bands(curve: Curve, most: int = MOST_SIZES) -> tuple[SizeBand, ...]:

@@ -11,7 +11,7 @@ from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
 from clusterlab.report.charts import busbw_at, curve_chart
 from clusterlab.report.chosen import chosen_line, did
-from clusterlab.report.curve_bands import MOST_SIZES, SizeBand, bands, outside
+from clusterlab.report.curve_bands import MOST_SIZES, Banded, SizeBand, banded
 from clusterlab.report.curves import Curve, Halves
 from clusterlab.report.data import ReportData
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
@@ -146,14 +146,15 @@ COLLECTIVE_HEADS = (
 
 
 def _curve(curve: Curve, name: str, *, with_chart: bool, lines: int) -> CurveView:
-    chart = curve_chart(curve, name) if with_chart else None
+    thin = banded(curve, lines)
+    chart = curve_chart(curve, name, thin) if with_chart else None
     why = "" if chart else "One size only: see the table."
     if not with_chart:
         why = f"No chart: the page draws at most {CHART_LIMIT}."
     rows = curve.rows
     verdicts = tally(halves.judged.verdict for halves in curve.sizes)
-    if len(curve.sizes) > lines:
-        return _banded(curve, chart, why, bands(curve, lines))
+    if thin is not None:
+        return _banded(curve, chart, why, thin)
     said = any(did(row) for row in rows)
     return CurveView(
         title=curve.title,
@@ -227,8 +228,8 @@ def _wrong(rows: Sequence[Row]) -> str:
     return f"{sum(checked)}{where}"
 
 
-def _banded(curve: Curve, chart: str | None, why: str, found: Sequence[SizeBand]) -> CurveView:
-    listed, many = outside(curve)
+def _banded(curve: Curve, chart: str | None, why: str, thin: Banded) -> CurveView:
+    found, listed, many = thin.bands, thin.outside, thin.many
     points = len(curve.rows)
     left_out = (
         f"{len(curve.sizes)} sizes in {len(found)} bands: single points are not listed here, all "

@@ -4,8 +4,8 @@ and in-place halves of a size side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from clusterlab.core.findings import Verdict
@@ -24,10 +24,13 @@ _GRAVITY = (
 
 @dataclass(frozen=True)
 class Halves:
-    """One size of a curve: its out-of-place and its in-place row, of which at least one is there."""
+    """One size of a curve: its out-of-place and its in-place row, of which at least one is there. ``said``:
+    what rows were judged to be, by their identity.
+    """
 
     out_of_place: Row | None
     in_place: Row | None
+    said: Mapping[int, Judged] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def first(self) -> Row:
@@ -36,7 +39,7 @@ class Halves:
         assert row is not None
         return row
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The rows that are there."""
         return tuple(r for r in (self.out_of_place, self.in_place) if r is not None)
@@ -44,12 +47,15 @@ class Halves:
     @cached_property
     def judgements(self) -> tuple[Judged, ...]:
         """What can be said of each of ``rows``."""
-        return tuple(judge_row(row) for row in self.rows)
+        return tuple(self.said.get(id(row)) or judge_row(row) for row in self.rows)
 
-    @property
+    @cached_property
     def judged(self) -> Judged:
         """The graver of the two verdicts."""
-        return min(self.judgements, key=lambda judged: _GRAVITY.index(judged.verdict))
+        found = self.judgements
+        if len(found) == 2 and found[0].verdict == found[1].verdict:
+            return found[0]
+        return min(found, key=lambda judged: _GRAVITY.index(judged.verdict))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,11 @@ class Curve:
 _Key = tuple[str, str, str | None, int | None, int, str, str, str | None]
 
 
-def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
+def curves(rows: Iterable[Row], said: Mapping[int, Judged] | None = None) -> tuple[Curve, ...]:
     """Those of ``rows`` (one per point) that all ranks took part in with nothing beside, as curves in order
-    of first measurement.
+    of first measurement. ``said``: what they were judged to be (``judge_rows``), where that is known.
     """
+    known = said or {}
     groups: dict[_Key, dict[int, dict[bool, Row]]] = {}
     for row in rows:
         if row.ranks is not None or row.beside is not None:
@@ -110,7 +117,9 @@ def curves(rows: Iterable[Row]) -> tuple[Curve, ...]:
     return tuple(
         Curve(
             *key,
-            tuple(Halves(half.get(False), half.get(True)) for _, half in sorted(sizes.items())),
+            tuple(
+                Halves(half.get(False), half.get(True), known) for _, half in sorted(sizes.items())
+            ),
         )
         for key, sizes in groups.items()
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from clusterlab.core.findings import Finding, Verdict
 from clusterlab.core.overlap import Overlap
@@ -23,7 +25,7 @@ from clusterlab.records.run_dir import RunDir
 from clusterlab.records.store import latest_rows, schema_problems
 from clusterlab.verdict.against.side import split_passes, timed
 from clusterlab.verdict.groups import GroupTable, group_tables
-from clusterlab.verdict.judge import Judged
+from clusterlab.verdict.judge import Judged, judge_rows
 from clusterlab.verdict.overhead import Overhead, overheads
 from clusterlab.verdict.overlap import PlannedOverlaps, judge_overlaps, planned_overlaps
 from clusterlab.verdict.pairs import PairTable, pair_tables
@@ -41,7 +43,8 @@ class ReportData:
     are the tables of rows that pairs of ranks took part in, ``groups`` of those of
     groups of ranks, ``overlaps`` what ran beside what, ``soaked`` what the ``passes`` of a soak
     say, ``overheads`` points that were called in several ways, ``steps`` those of a training,
-    ``kinds`` its collectives, those of ``kinds_of``, and ``loads`` what its experts took.
+    ``kinds`` its collectives, those of ``kinds_of``, ``loads`` what its experts
+    took. ``said``: what each row was judged to be, by its identity.
     """
 
     run: RunDir
@@ -61,6 +64,7 @@ class ReportData:
     kinds_of: str = ""
     loads: tuple[ExpertLoad, ...] = ()
     passes: tuple[SoakPass, ...] = ()
+    said: Mapping[int, Judged] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def judged(self) -> Judged:
@@ -112,10 +116,12 @@ def load(run: RunDir) -> ReportData:
     lines = read_lines(run.path)
     latest = latest_rows(records.rows)
     of_overlaps = planned_overlaps(run.info.configuration)
+    said = judge_rows(latest.rows)
     run_verdict = judge_run(
         latest.rows,
         planned_points=run.info.planned_points,
         by_data_only=of_overlaps is not None,
+        said=said,
         problems=(*schema_problems(run.records_path), *_twice(records.rows)),
     )
     return ReportData(
@@ -141,12 +147,23 @@ def load(run: RunDir) -> ReportData:
         kinds_of=covered_by(run.path),
         loads=lines.experts,
         passes=lines.passes,
+        said=said,
     )
 
 
 def _twice(rows: Sequence[Row]) -> tuple[str, ...]:
     """Points that one attempt holds twice with different figures."""
-    return split_passes(point for row in rows if (point := timed(row)))[2]
+    # Most runs hold no point twice, which a few fields tell without making points of a hundred thousand rows.
+    seen = Counter(map(_coarse, rows))
+    again = [row for row in rows if seen[_coarse(row)] > 1] if len(seen) < len(rows) else []
+    return split_passes(point for row in again if (point := timed(row)))[2]
+
+
+_coarse = attrgetter(
+    *("requested_bytes", "collective", "dtype", "op", "root", "in_place", "ranks"),
+    *("timing", "beside", "attempt"),
+)
+"""What two rows of one point and attempt have in common, and perhaps others."""
 
 
 def noise_notes(rows: Sequence[Row], *, of_sweep: bool = True) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,20 @@ def write_report(
 def render(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     """The page as text."""
     many = len(data.rows) > MOST_CONVERTED
+    if many:
+        # Packing the rows needs a core of its own, but not Python.
+        with ThreadPoolExecutor(1) as beside_it:
+            packed = beside_it.submit(lambda: tuple(downloads(data)))
+            view = page_view(data, beside)
+            links = packed.result()
+    else:
+        view, links = page_view(data, beside), tuple(downloads(data))
     text = (
         environment()
         .get_template("report.html.j2")
         .render(
-            page=page_view(data, beside),
-            downloads=tuple(downloads(data)),
+            page=view,
+            downloads=links,
             rows=len(data.rows),
             data_note=_AS_IT_STANDS.format(data.run.info.run_id) if many else "",
             version=clusterlab.__version__,

@@ -13,6 +13,10 @@ from clusterlab.verdict.overhead import Overhead
 HEADS = ("Size", "Eager µs", "Direct µs", "Graph µs", "Eager - direct", "Eager - graph")
 
 
+MOST_LINES = 64
+"""Sizes in one table; of more every second, third, …"""
+
+
 @dataclass(frozen=True, slots=True)
 class OverheadTable:
     """``rows`` ascend by size, one cell for each of HEADS."""
@@ -37,9 +41,11 @@ def _table(curve: list[Overhead]) -> OverheadTable:
     words = (first.collective, first.dtype, first.op or "", root)
     title = " ".join(word for word in words if word)
     rows = sorted((one for one in curve if one.in_place == place), key=lambda one: one.size_bytes)
+    every = -(-len(rows) // MOST_LINES)
+    some = f"; every {every}th of {len(rows)} sizes" if every > 1 else ""
     return OverheadTable(
-        plain(f"Framework overhead of {title}, µs a call{', in place' if place else ''}"),
-        tuple(_cells(one) for one in rows),
+        plain(f"Framework overhead of {title}, µs a call{', in place' if place else ''}{some}"),
+        tuple(_cells(one) for one in rows[::every]),
     )
 
 

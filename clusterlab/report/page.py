@@ -104,7 +104,7 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
     context = info.attempts[-1].context if info.attempts else info.created_by
     # A batch script makes the directory with a command of its own; the first attempt's is the sweep.
     first = info.attempts[0].context if info.attempts else info.created_by
-    found = curves(data.judged_rows)
+    found = curves(data.judged_rows, data.said)
     lines, left = use_rows(found)
     ranks = rank_cells(data.placement)
     notes = tuple(plain(note) for note in (*data.notes, *data.sources))

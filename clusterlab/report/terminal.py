@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 
+MOST_ROWS = 5000
+"""Points up to which each is printed: five thousand lines take seconds, and nobody reads them."""
+
 _STYLES = {
     Verdict.PASS: "green",
     Verdict.SLOW: "bold yellow",
@@ -58,12 +61,14 @@ def print_run(data: ReportData, file: TextIO | None = None) -> None:
         width=min(WIDTH, console.width) if console.is_terminal else WIDTH,
     )
     _print_head(console, data)
-    for curve in curves(data.judged_rows):
-        console.print(_curve_table(curve))
-        if chosen := chosen_line(curve):
-            _print_line(console, f"  {chosen}")
-    for table in overhead_tables(data.overheads):
-        console.print(_overhead_table(table))
+    if len(data.judged_rows) <= MOST_ROWS:
+        _print_curves(console, data)
+    else:
+        _print_line(
+            console,
+            f"{len(data.judged_rows):,} points are too many to print one by one: report.html has their "
+            "curves, --csv all of them.",
+        )
     if data.run_verdict.summaries:
         console.print(_summary_table(data.run_verdict))
     for line in pair_lines(data.pairs, data.placement):
@@ -73,6 +78,15 @@ def print_run(data: ReportData, file: TextIO | None = None) -> None:
     for line in _beside_lines(data):
         _print_line(console, line)
     _print_findings(console, data)
+
+
+def _print_curves(console: Console, data: ReportData) -> None:
+    for curve in curves(data.judged_rows):
+        console.print(_curve_table(curve))
+        if chosen := chosen_line(curve):
+            _print_line(console, f"  {chosen}")
+    for table in overhead_tables(data.overheads):
+        console.print(_overhead_table(table))
 
 
 def run_data(data: ReportData) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -46,5 +47,5 @@ def counted(verdicts: Mapping[Verdict, int]) -> tuple[tuple[Mark, int], ...]:
 
 def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     """How often each occurs."""
-    found = list(verdicts)
-    return {verdict: found.count(verdict) for verdict in Verdict}
+    found = Counter(verdicts)
+    return {verdict: found[verdict] for verdict in Verdict}

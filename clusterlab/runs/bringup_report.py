@@ -67,6 +67,11 @@ def kept(run: RunDir) -> Bringup:
     return _kept(run)[1]
 
 
+def kept_json(run: RunDir) -> dict[str, Any]:
+    """The document that ``run`` kept. Raises UsageError for a damaged one."""
+    return _kept(run)[0]
+
+
 def kept_lines(run: RunDir) -> list[str]:
     """The table that ``run`` kept, as lines. Raises UsageError for a damaged one."""
     bringup = _kept(run)[1]

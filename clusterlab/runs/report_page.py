@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.stepping import StepLedger
+from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.beside import Beside
 from clusterlab.report.data import ReportData, load
-from clusterlab.runs.bringup_report import is_bringup, kept, kept_lines
+from clusterlab.runs.bringup_report import is_bringup, kept, kept_json, kept_lines
+from clusterlab.verdict.bringup import growth_findings
 from clusterlab.verdict.headline import About, headline
 from clusterlab.verdict.headline_others import of_bringup
 from clusterlab.verdict.headline_type import Headline
@@ -22,16 +25,61 @@ MOST_ROWS = 20_000
 """Rows up to which ``why`` is asked for a page: it predicts every point again for each cause."""
 
 
+SUMMARY = "summary.md"
+
+
 def write_page(run: RunDir, path: Path | None = None, *, explain: bool = True) -> Path:
-    """Write report.html of ``run`` (or ``path``), atomically; the path.
+    """Write report.html of ``run`` (or ``path``) and summary.md beside it, atomically; the page's path.
 
     ``explain``: ask ``why`` too, which takes seconds. Raises UsageError for a damaged run, StorageError when
-    the page cannot be written.
+    they cannot be written.
     """
-    from clusterlab.report.html import write_report
-
     data = load(run)
-    return write_report(data, path, beside=gathered(data, explain=explain))
+    page = run.report_path if path is None else path
+    summary = run.path / SUMMARY if path is None else path.with_suffix(".md")
+    write_both(data, page, summary, explain=explain)
+    return page
+
+
+def write_both(data: ReportData, page: Path, summary: Path, *, explain: bool = True) -> None:
+    """Write ``data``'s page and its summary, as ``write_page``."""
+    from clusterlab.report.html import write_report
+    from clusterlab.report.summary import summary as text_of
+
+    beside = gathered(data, explain=explain)
+    write_report(data, page, beside=beside)
+    write_atomic(summary, text_of(data, beside).encode("utf-8", "replace"))
+
+
+def paths_of(run: RunDir, folder: Path | None) -> tuple[Path, Path]:
+    """Where the page and the summary of ``run`` go: into it, or into ``folder`` under its own name."""
+    if folder is None:
+        return run.report_path, run.path / SUMMARY
+    return folder / f"{run.path.name}.html", folder / f"{run.path.name}.md"
+
+
+def check_folder(folder: Path) -> None:
+    """Make ``folder``, where pages will go. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make this folder: {error.strerror}", where=f"--output {folder}"
+        ) from None
+
+
+def json_of(data: ReportData) -> dict[str, Any]:
+    """What ``--json`` prints of a run."""
+    from clusterlab.report.terminal import run_data
+
+    return kept_json(data.run) if is_bringup(data.run) else run_data(data)
+
+
+def found_fault(data: ReportData) -> bool:
+    """Whether a report of it ends with 1 by itself: wrong data, or a bring-up that left something behind."""
+    if is_bringup(data.run):
+        return bool(growth_findings(kept(data.run)))
+    return bool(data.run_verdict.wrong)
 
 
 def gathered(data: ReportData, *, explain: bool = True) -> Beside:
@@ -86,8 +134,6 @@ def _typed(run: RunDir) -> tuple[str, ...]:
 
 def _why(data: ReportData) -> tuple[tuple[TableAnswer, ...], tuple[str, ...]]:
     """What ``clusterlab why`` answers; nothing for runs that it has no tables of."""
-    from clusterlab.runs.why import WhyOptions, why
-
     if data.planned_overlaps or data.soaked or data.steps or not data.rows:
         return (), ()
     if all(row.ranks is not None for row in data.rows):
@@ -98,6 +144,9 @@ def _why(data: ReportData) -> tuple[tuple[TableAnswer, ...], tuple[str, ...]]:
         return (), (said,)
     if all(row.backend == "gloo" for row in data.rows):
         return (), ("Causes are known of NCCL and RCCL; these rows are gloo's.",)
+    # Imported here: with what it predicts by it takes half a second.
+    from clusterlab.runs.why import WhyOptions, why
+
     try:
         report = why(WhyOptions(data.run.path))
     except ClusterlabError as error:

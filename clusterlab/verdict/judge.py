@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -100,6 +100,11 @@ def _unsure(row: Row, low: float, high: float) -> Judged | None:
 
 def _nothing(reason: str, why: Why) -> Judged:
     return Judged(Verdict.NO_VERDICT, reason, why)
+
+
+def judge_rows(rows: Iterable[Row]) -> dict[int, Judged]:
+    """What can be said of each row, by the row's identity (``id``): they are many, and asked for often."""
+    return {id(row): judge_row(row) for row in rows}
 
 
 def miss_share(row: Row) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.findings import Verdict
@@ -17,7 +18,7 @@ from clusterlab.verdict.judge import (
     NO_PREDICTION,
     Judged,
     Why,
-    judge_row,
+    judge_rows,
     miss_share,
     too_many_outside,
 )
@@ -93,45 +94,49 @@ def judge_run(
     planned_points: int | None = None,
     by_data_only: bool = False,
     problems: Sequence[str] = (),
+    said: Mapping[int, Judged] | None = None,
 ) -> RunVerdict:
     """Summaries and verdicts of ``rows``, one row per point.
 
     With ``planned_points``, a run that holds fewer points and shows nothing wrong is no pass. Points with
     something beside them are predicted by nothing, so only their data is judged; ``by_data_only``: nor are
     the others of such a run. ``problems``: what is wrong with the rows, so that only their data is judged.
+    ``said``: what each row was judged to be, where somebody has asked already.
     """
     everything_measured = list(rows)
     contended = [r for r in everything_measured if by_data_only or r.beside is not None]
     rows = [r for r in everything_measured if not by_data_only and r.beside is None]
+    said = judge_rows(rows) if said is None else said
     groups: dict[tuple[bool, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.ranks is not None, row.collective), []).append(row)
     significance = SIGNIFICANCE / max(1, len(groups))  # Bonferroni: one test per collective
     everything = tuple(
-        _summary(name, group, significance, of_some_ranks=some)
+        _summary(name, group, said, significance, of_some_ranks=some)
         for (some, name), group in groups.items()
     )
     missing = max(0, (planned_points or 0) - len(everything_measured))
     return RunVerdict(
         summaries=tuple(s for s in everything if not s.of_some_ranks),
         partial=tuple(s for s in everything if s.of_some_ranks),
-        judged=_wrong_beside(contended) or _judge_groups(rows, everything, missing, problems),
+        judged=_wrong_beside(contended) or _judge_groups(rows, said, everything, missing, problems),
         counts=_add_counts(s.counts for s in everything),
         points=len(everything_measured),
         wrong=sum(s.wrong for s in everything) + sum(row.wrong or 0 for row in contended),
         unchecked=sum(s.unchecked for s in everything),
-        judged_by=_judged_by(rows),
+        judged_by=_judged_by(rows, said),
     )
 
 
-def _judged_by(rows: Sequence[Row]) -> tuple[str, ...]:
+_Known = Mapping[int, Judged]
+"""What can be said of each row, by the row's identity."""
+
+
+def _judged_by(rows: Sequence[Row], said: _Known) -> tuple[str, ...]:
     """``90 % intervals: self-calibration of this host``, each kind once."""
-    kinds: dict[str, None] = {}
-    for row in rows:
-        if _has_interval(judge_row(row)):
-            holds = 1 - miss_share(row)
-            kinds[f"{holds:.0%} intervals: {row.provenance or 'source not known'}"] = None
-    return tuple(kinds)
+    kinds = {(miss_share(r), r.provenance): None for r in rows if _has_interval(said[id(r)])}
+    words = (f"{1 - miss:.0%} intervals: {whence or 'source not known'}" for miss, whence in kinds)
+    return tuple(dict.fromkeys(words))
 
 
 def _wrong_beside(contended: Sequence[Row]) -> Judged | None:
@@ -145,10 +150,11 @@ def _wrong_beside(contended: Sequence[Row]) -> Judged | None:
 
 
 def _summary(
-    name: str, rows: Sequence[Row], significance: float, *, of_some_ranks: bool
+    name: str, rows: Sequence[Row], said: _Known, significance: float, *, of_some_ranks: bool
 ) -> CollectiveSummary:
-    judged = [judge_row(row) for row in rows]
-    counts = {verdict: sum(j.verdict == verdict for j in judged) for verdict in Verdict}
+    judged = [said[id(row)] for row in rows]
+    counted = Counter(j.verdict for j in judged)
+    counts = {verdict: counted[verdict] for verdict in Verdict}
     errors = [(e, row) for row in rows if (e := signed_error(row)) is not None]
     sizes = [abs(e) for e, _ in errors]
     worst = max(errors, key=lambda pair: abs(pair[0]), default=None)
@@ -198,7 +204,7 @@ def _judge_group(
             "few to call it slow or fast; measure more points, or calibrate again on a quiet host",
             Why.TOO_FEW_POINTS,
         )
-    return _judge_silent(rows, judged) or Judged(Verdict.PASS, _pass_reason(rows))
+    return _judge_silent(rows, judged) or Judged(Verdict.PASS, _pass_reason(rows, judged))
 
 
 def _judge_silent(rows: Sequence[Row], judged: Sequence[Judged]) -> Judged | None:
@@ -215,11 +221,11 @@ def _judge_silent(rows: Sequence[Row], judged: Sequence[Judged]) -> Judged | Non
     return Judged(Verdict.NO_VERDICT, said, told.why)
 
 
-def _pass_reason(rows: Sequence[Row]) -> str:
-    inside = sum(judge_row(row).verdict == Verdict.PASS for row in rows)
+def _pass_reason(rows: Sequence[Row], judged: Sequence[Judged]) -> str:
+    inside = sum(j.verdict == Verdict.PASS for j in judged)
     unchecked = sum(row.wrong is None for row in rows)
     reason = f"{_of(inside, len(rows))} within their intervals"
-    unsure = sum(judge_row(row).verdict == Verdict.NO_VERDICT for row in rows)
+    unsure = sum(j.verdict == Verdict.NO_VERDICT for j in judged)
     if inside + unsure < len(rows):
         reason += ", no fewer than such intervals promise"
     if unsure:
@@ -233,6 +239,7 @@ def _has_interval(judged: Judged) -> bool:
 
 def _judge_groups(
     rows: Sequence[Row],
+    said: _Known,
     summaries: Sequence[CollectiveSummary],
     missing: int,
     problems: Sequence[str],
@@ -252,11 +259,11 @@ def _judge_groups(
         )
     unjudged = [s for s in summaries if s.judged.verdict == Verdict.NO_VERDICT]
     if unjudged:
-        said = _named(unjudged)
+        reason = _named(unjudged)
         if all(row.predicted_time_us is None for row in rows):  # said once, not for each collective
-            said = f"{_of(len(rows), len(rows))} cannot be judged: {NO_PREDICTION}"
-        return Judged(Verdict.NO_VERDICT, said, unjudged[0].judged.why)
-    return Judged(Verdict.PASS, _pass_reason(rows))
+            reason = f"{_of(len(rows), len(rows))} cannot be judged: {NO_PREDICTION}"
+        return Judged(Verdict.NO_VERDICT, reason, unjudged[0].judged.why)
+    return Judged(Verdict.PASS, _pass_reason(rows, [said[id(row)] for row in rows]))
 
 
 def _named(summaries: Sequence[CollectiveSummary]) -> str:
