@@ -125,12 +125,13 @@ class Watched:
     def _row(self, data: Any, where: str) -> SeenRow:
         row = row_from_data(data, where=where)
         judged = judge_row(row)
-        known = self._latest.get(row.point)
+        point = row.point
+        known = self._latest.get(point)
         if known is None or row.attempt >= known[0].attempt:
             if known is not None:
                 self._counts[known[1]] -= 1
             self._counts[judged.verdict] += 1
-            self._latest[row.point] = row, judged.verdict
+            self._latest[point] = row, judged.verdict
         self._rows.append(row)
         return SeenRow(row, judged.verdict, judged.reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -84,9 +85,10 @@ def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 def run_names(root: Path) -> list[str]:
     """All run directories of ``root``, the newest first: their names begin with when they were made."""
-    names = [
-        entry.name
-        for entry in root.iterdir()
-        if not entry.name.startswith(".") and not entry.is_symlink() and entry.is_dir()
-    ]
+    with os.scandir(root) as entries:  # knows what is a folder without asking for each
+        names = [
+            entry.name
+            for entry in entries
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        ]
     return sorted(names, reverse=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RUN
+from clusterlab.report.text import plain
 from clusterlab.runs.serving.gate import Gate
 from clusterlab.runs.serving.rendered import Rendered
 from clusterlab.runs.serving.routes import Routes
@@ -122,7 +123,7 @@ def _say(gate: Gate, host: str, root: Path) -> None:
     name = f"[{host}]" if ":" in host else host
     print(f"http://{name}:{gate.port}/?token={gate.token}", flush=True)
     for line in (
-        f"serving {root} to who opens that address in a browser; it is good until Ctrl-C",
+        f"serving {plain(str(root))} to who opens that address in a browser; it is good until Ctrl-C",
         f"from another machine, the same address after: {tunnel(gate.port)}",
     ):
         print(f"clusterlab: {line}", file=sys.stderr, flush=True)

@@ -62,8 +62,10 @@ class _Connection:
     asked: bool = False
     stream: bool = False
 
-    def abort(self) -> None:
-        self.writer.transport.abort()
+    def leave(self) -> None:
+        """Not closed under the task: a file that is being sent would go on to whoever gets its number."""
+        if self.task is not None:
+            self.task.cancel()
 
 
 def _worth(connection: _Connection, age_s: float) -> int:
@@ -98,8 +100,8 @@ class Server:
     async def end(self) -> None:
         """Leave everybody."""
         tasks = [connection.task for connection in self._open if connection.task]
-        for task in tasks:
-            task.cancel()
+        for connection in self._open:
+            connection.leave()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,10 +113,10 @@ class Server:
         except (OSError, EOFError, TimeoutError):
             pass  # the client left, or was too slow for what it asked
         except asyncio.CancelledError:
-            pass  # the server ends: asyncio would print it
+            pass  # it makes room, or the server ends: asyncio would print it
         finally:
             self._open.discard(connection)
-            connection.abort()
+            writer.transport.abort()
 
     def _make_room(self, newest: _Connection) -> None:
         """Somebody goes, where there are too many."""
@@ -122,7 +124,7 @@ class Server:
             now = time.monotonic()
             goes = min(self._open - {newest}, key=lambda c: (_worth(c, now - c.since), c.since))
             self._open.discard(goes)
-            goes.abort()
+            goes.leave()
 
     async def _serve(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         request = None

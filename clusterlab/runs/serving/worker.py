@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -60,7 +61,9 @@ def compare(order: Order) -> dict[str, Any]:
 
     first, second = order["run"], order["other"]
     found = against(read_side(first), read_side(second))
-    text = compare_page([found], [first, second], f"clusterlab compare {first} {second}")
+    text = compare_page(
+        [found], [first, second], shlex.join(["clusterlab", "compare", first, second])
+    )
     title = f"{Path(first).name} and {Path(second).name}"
     made = served(text, title=title, stamp="", live=False, home=order["home"], links=())
     write_atomic(Path(order["out"]), made.html.encode("utf-8", "replace"))
@@ -129,7 +132,7 @@ def answer(order: Order) -> dict[str, Any]:
     try:
         return ORDERS[order["do"]](order)
     except ClusterlabError as error:
-        return {"error": str(error)}
+        return {"error": plain(str(error))}
     except Exception as error:  # a run is anybody's file: no page of it may end the others'
         for line in traceback.format_exc().splitlines():
             print(plain(line), file=sys.stderr)
