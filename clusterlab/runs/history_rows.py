@@ -59,6 +59,7 @@ def row_values(
     rows: Sequence[Row], placement: Placement | None, created_s: int
 ) -> dict[str, list[Any]]:
     """The columns of a run's ``rows``; a row that does not say when it was measured is of ``created_s``."""
+    _refuse_impossible(rows)
     values: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in _PLAIN}
     groups = {row.ranks: _group(row.ranks, placement) for row in rows}
     values["ranks"], values["group"], values["hosts"] = (

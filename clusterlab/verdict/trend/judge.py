@@ -71,19 +71,17 @@ def trend_of(
         backend=backend,
         one_machine=one_machine,
     )
-    pairs = {key: _pairs(series, part, *windows[key]) for key, part in parts.items()}
+    pairs = {
+        key: _pairs(series, part, *windows[key]) if len(part.runs) >= FEWEST_RUNS else []
+        for key, part in parts.items()
+    }
     found = (
         changes([pair for own in pairs.values() for _, pair in own], dict(noise))
         if any(pairs.values())
         else ()
     )
     by_key = {(c.collective, c.timing, c.band): c for c in found}
-    judged = {
-        key: by_key[key]
-        if key in by_key and len(part.runs) >= FEWEST_RUNS
-        else _nothing(key, len(part.runs))
-        for key, part in parts.items()
-    }
+    judged = {key: by_key.get(key) or _nothing(key, len(part.runs)) for key, part in parts.items()}
     shifts = _shifts(runs, series, parts, judged, noise=noise, tolerance=tolerance)
     cells = tuple(
         Cell(

@@ -1,12 +1,16 @@
-"""Where a series of paces, one per run, stepped: by ``verdict/series.step_of``, and once more in parts.
+"""Where a series of paces, one per run, stepped: by ``verdict/series.step_of``, asked of many windows.
 
-``step_of`` looks at the inner part of a series only. So that a step in the last runs of many is found too, it
-is asked of the last 40, 80, 160, … and of all, sharing one chance of a false alarm; the place is then where
-ranks before and after differ most, up to LEAST runs from either end. Pure.
+``step_of`` knows one step, in the inner part of a series. So it is asked of the last 40, 80, 160, … runs,
+which finds what began lately; and of windows of 64, 128, … that overlap by half, which finds what ended
+again. Each of the two kinds has half of the chance of a false alarm, shared among its windows. The place is
+then where the means before and after differ most, single strays smoothed away; and both parts are asked in
+turn. Pure.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clusterlab.verdict.series import step_of
@@ -18,8 +22,13 @@ LEAST = 3
 """Runs on either side of a step: one that strays is none."""
 SHORTEST = 12
 """Fewer runs prove no step by themselves: their ranks differ too little."""
-_FIRST_WINDOW = 40
+_LAST, _INNER = 40, 64
+_WORTH = 3.0
+"""A window whose means differ by fewer standard errors is not asked."""
+_MOST_ASKED = 8
 _MOST_STEPS = 8
+
+_Window = tuple[int, int]
 
 
 def steps_of(paces: Numbers, significance: float) -> list[int]:
@@ -38,37 +47,69 @@ def steps_of(paces: Numbers, significance: float) -> list[int]:
 
 def _one(paces: Numbers, significance: float) -> int | None:
     """The first run after the clearest step of a part; None where chance explains it."""
-    import numpy as np
-
     n = len(paces)
-    widths = []
-    width = _FIRST_WINDOW
-    while width < n:
-        widths.append(width)
-        width *= 2
-    widths.append(n)
-    for width in reversed(widths):
-        part = paces[n - width :]
-        if width < SHORTEST or not np.ptp(part):
-            continue
-        order = np.arange(width, dtype=np.float64)
-        if step_of(order, part, significance / len(widths)) is not None:
-            return n - width + split(part)
+    last = [(n - width, n) for width in (*_doubled(_LAST, n), n)]
+    inner = [
+        (low, low + width)
+        for width in _doubled(_INNER, n)
+        for low in range(0, n - width, width // 2)
+    ]
+    asked = [(window, len(last)) for window in reversed(last)]
+    asked += [(window, len(inner)) for window in _worth(paces, inner)]
+    for (low, high), windows in asked:
+        if _steps(paces[low:high], significance / 2 / windows):
+            return low + split(paces[low:high])
     return None
 
 
+def _doubled(first: int, below: int) -> Iterator[int]:
+    while first < below:
+        yield first
+        first *= 2
+
+
+def _steps(part: Numbers, significance: float) -> bool:
+    import numpy as np
+
+    if len(part) < SHORTEST or not np.ptp(part):
+        return False
+    order = np.arange(len(part), dtype=np.float64)
+    return step_of(order, part, significance) is not None
+
+
+def _worth(paces: Numbers, windows: list[_Window]) -> list[_Window]:
+    """The few windows in which a step is likeliest, so that not every one has to be asked."""
+    rated = sorted(((_rating(paces[low:high]), low, high) for low, high in windows), reverse=True)
+    return [(low, high) for rating, low, high in rated[:_MOST_ASKED] if rating > _WORTH]
+
+
+def _rating(part: Numbers) -> float:
+    spread = float(part.std())
+    return math.sqrt(float(_weighed(part).max())) / spread if spread > 0 else 0.0
+
+
+def _weighed(part: Numbers) -> Numbers:
+    """For each place k from 1 on: the square of the difference of means, times k (n - k) / n."""
+    import numpy as np
+
+    n = len(part)
+    k = np.arange(1, n)
+    sums = np.cumsum(part - part.mean())[:-1]
+    result: Numbers = sums**2 * n / (k * (n - k))
+    return result
+
+
 def split(paces: Numbers) -> int:
-    """Where to divide a series so that ranks before and after differ most; the first run after it. Of fewer
-    than 2 × LEAST runs the middle.
+    """Where to divide a series so that its means before and after differ most; the first run after it. Of
+    fewer than 2 × LEAST runs the middle.
     """
     import numpy as np
-    from scipy.stats import rankdata
 
     n = len(paces)
     if n < 2 * LEAST:
         return n // 2
-    scores = rankdata(paces) - (n + 1) / 2
-    k = np.arange(1, n)
-    weighed = np.abs(np.cumsum(scores)[:-1]) / np.sqrt(k * (n - k))
+    neighbours = np.stack([np.roll(paces, 1), paces, np.roll(paces, -1)])[:, 1:-1]
+    smooth = np.concatenate([paces[:1], np.median(neighbours, axis=0), paces[-1:]])
+    weighed = _weighed(smooth)
     weighed[: LEAST - 1] = weighed[n - LEAST :] = -1
     return int(np.argmax(weighed)) + 1
