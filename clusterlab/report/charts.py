@@ -48,14 +48,17 @@ def busbw_at(row: Row, time_us: float) -> float:
     return row.busbw_GBps * row.time_us_loop / time_us if time_us else math.inf
 
 
-def curve_chart(curve: Curve, name: str, thin: Banded | None = None) -> str | None:
+def curve_chart(
+    curve: Curve, name: str, thin: Banded | None = None, *, pointed: bool = True
+) -> str | None:
     """The SVG of ``curve``, called ``name`` on its page; None when it has fewer than two sizes, which a table
-    shows better. ``thin``: its bands, where somebody has them already.
+    shows better. ``thin``: its bands, where somebody has them already. ``pointed``: every mark says its
+    figures when pointed at, else those that were measured out of place.
     """
     if len(curve.sizes) < 2:
         return None
     drawn = _drawn(curve, thin or banded(curve))
-    panels = [_busbw_panel(drawn)]
+    panels = [_busbw_panel(drawn, pointed=pointed)]
     if any(row.ratio is not None for row in drawn.main):
         panels.append(_ratio_panel(drawn))
     return chart(panels, name=name, label=_label(curve, drawn.main), described=_described(drawn))
@@ -71,13 +74,13 @@ def _drawn(curve: Curve, thin: Banded | None) -> _Drawn:
     return _Drawn(main, (), spread, thin.outside, banded=True)
 
 
-def _busbw_panel(drawn: _Drawn) -> Panel:
+def _busbw_panel(drawn: _Drawn, *, pointed: bool) -> Panel:
     main, marks = drawn.main, _usual(drawn)
     lines = (
         Line("bound", _dots(main, "bound_busbw_GBps"), "bound"),
         Line("library", _of_library(main, marks[2]), "library"),
         Line("predicted", _dots(main, "predicted_busbw_GBps"), "predicted"),
-        Line("in-place", tuple(_measured(row, marks[1]) for row in drawn.in_place)),
+        Line("in-place", tuple(_measured(row, marks[1], pointed) for row in drawn.in_place)),
         Line("measured", tuple(_measured(row, marks[0]) for row in main), "measured"),
         Line("measured", tuple(_measured(row, "dot") for row in drawn.outside), loose=True),
     )
@@ -127,8 +130,10 @@ def _of_library(rows: Sequence[Row], mark: Mark) -> tuple[Dot, ...]:
     return tuple(Dot(r.size_bytes, busbw_at(r, us), mark) for r, us in known if us)
 
 
-def _measured(row: Row, usual: Mark) -> Dot:
+def _measured(row: Row, usual: Mark, pointed: bool = True) -> Dot:
     judged = judge_row(row)
+    if not pointed:
+        return Dot(row.size_bytes, row.busbw_GBps, _mark(judged.verdict, usual))
     title = (
         f"{human_size(row.size_bytes)}{' in place' if row.in_place else ''}: "
         f"{three_digits(row.busbw_GBps)} GB/s, predicted {three_digits(row.predicted_busbw_GBps)}"

@@ -29,6 +29,9 @@ CURVE_LIMIT = 200
 
 LINE_LIMIT = 300
 
+MOST_POINTED = 400
+"""Points up to which figures say more when pointed at: of more that would be a fifth of the page."""
+
 TABLE_LINES = 2500
 """Lines that all curves' tables have together; curves of more sizes than their share are banded."""
 
@@ -92,6 +95,7 @@ def collective_views(data: ReportData, all_curves: Sequence[Curve]) -> tuple[Col
         tables=max(1, CURVE_LIMIT // names),
         lines=min(MOST_SIZES, max(_LEAST_LINES, TABLE_LINES // max(1, shown))),
         further=LINE_LIMIT // names,
+        pointed=len(data.judged_rows) <= MOST_POINTED,
     )
     return tuple(
         _collective(summary, by_name[summary.collective], number, share)
@@ -102,12 +106,15 @@ def collective_views(data: ReportData, all_curves: Sequence[Curve]) -> tuple[Col
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one collective may take of the page; ``lines`` of one curve's table."""
+    """What one collective may take of the page; ``lines`` of one curve's table. ``pointed``: whether figures
+    may say more when they are pointed at.
+    """
 
     charts: int
     tables: int
     lines: int
     further: int
+    pointed: bool
 
 
 def _collective(
@@ -131,7 +138,7 @@ def _collective(
             str(s.wrong),
         ),
         curves=tuple(
-            _curve(c, f"c{number}-{i}", with_chart=i < share.charts, lines=share.lines)
+            _curve(c, f"c{number}-{i}", share, with_chart=i < share.charts)
             for i, c in enumerate(its_curves[: share.tables])
         ),
         further=tuple(_line(curve) for curve in rest[: share.further]),
@@ -145,9 +152,9 @@ COLLECTIVE_HEADS = (
 )
 
 
-def _curve(curve: Curve, name: str, *, with_chart: bool, lines: int) -> CurveView:
-    thin = banded(curve, lines)
-    chart = curve_chart(curve, name, thin) if with_chart else None
+def _curve(curve: Curve, name: str, share: _Share, *, with_chart: bool) -> CurveView:
+    thin = banded(curve, share.lines)
+    chart = curve_chart(curve, name, thin, pointed=share.pointed) if with_chart else None
     why = "" if chart else "One size only: see the table."
     if not with_chart:
         why = f"No chart: the page draws at most {CHART_LIMIT}."
@@ -164,7 +171,10 @@ def _curve(curve: Curve, name: str, *, with_chart: bool, lines: int) -> CurveVie
         why_no_chart=why,
         heads=(*_HEADS, *(_SAID_HEADS if said else ())),
         rows=tuple(
-            (_cells(h, said=said), mark_of(h.judged.verdict, plain(h.judged.reason)))
+            (
+                _cells(h, said=said, pointed=share.pointed),
+                mark_of(h.judged.verdict, plain(h.judged.reason) if share.pointed else ""),
+            )
             for h in curve.sizes
         ),
         marks=counted(verdicts),
@@ -173,8 +183,8 @@ def _curve(curve: Curve, name: str, *, with_chart: bool, lines: int) -> CurveVie
 
 
 _HEADS = (
-    *("Size", "Verdict", "Time µs", "Busbw GB/s", "In place", "Predicted", "Interval", "Bound"),
-    *("Ratio", "CV", "Wrong", "Algorithm", "Limited by"),
+    *("Size", "Verdict", "Time µs", "Median µs", "p95 µs", "Busbw GB/s", "In place", "Predicted"),
+    *("Interval", "Bound", "Ratio", "CV", "Wrong", "Algorithm", "Limited by"),
 )
 _SAID_HEADS = ("Library did", "Library's own")
 
@@ -184,14 +194,15 @@ _BAND_HEADS = (
 )
 
 
-def _cells(halves: Halves, *, said: bool) -> tuple[Cell, ...]:
+def _cells(halves: Halves, *, said: bool, pointed: bool) -> tuple[Cell, ...]:
     row = halves.first
     size, time, *others = _texts(halves)
-    cells = (Cell(size), Cell(time, spread_words(row)), *map(Cell, others))
+    cells = (Cell(size), Cell(time, spread_words(row) if pointed else ""), *map(Cell, others))
     if not said:
         return cells
     own = busbw_at(row, row.library_time_us) if row.library_time_us else None
-    return (*cells, Cell(did(row) or NOT_KNOWN, library_words(row)), Cell(three_digits(own)))
+    more = library_words(row) if pointed else ""
+    return (*cells, Cell(did(row) or NOT_KNOWN, more), Cell(three_digits(own)))
 
 
 def _texts(halves: Halves) -> tuple[str, ...]:
@@ -199,6 +210,8 @@ def _texts(halves: Halves) -> tuple[str, ...]:
     return (
         human_size(row.size_bytes) + (" *" if row.padded else ""),
         three_digits(row.time_us_loop),
+        three_digits(row.time_us_p50),
+        three_digits(row.time_us_p95),
         three_digits(out.busbw_GBps if out else None),
         three_digits(other.busbw_GBps if other else None),
         three_digits(row.predicted_busbw_GBps),

@@ -41,7 +41,7 @@ class Download:
 
 def page_data(data: ReportData) -> dict[str, Any]:
     """Everything the page shows, as plain data. Rows are lists in the order of ``columns``, floats to
-    nine significant digits (no clock is better): records.jsonl keeps them as they are.
+    seven significant digits (no measurement is better): records.jsonl keeps them as they are.
     """
     columns = list(Row.__dataclass_fields__)
     return {
@@ -61,7 +61,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    return float(f"{value:.9g}") if isinstance(value, float) else value
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def rows_csv(rows: Iterable[Row]) -> str:

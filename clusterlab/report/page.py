@@ -114,7 +114,7 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
         title=plain(info.name) or "(no name)",
         run_id=plain(info.run_id),
         first=_first(data, beside),
-        reason="" if beside.passages else plain(data.judged.reason),
+        reason=_reason(data, beside),
         counts=_counts(data),
         notes=notes,
         findings=tuple(_finding(f) for f in most_severe_first(data.findings)),
@@ -158,6 +158,10 @@ def _first(data: ReportData, beside: Beside) -> First:
     if found is None:
         return First(_run_mark(data), plain(data.judged.reason) + ".", "", "", "")
     mark = mark_of(found.verdict) if found.by_why else _run_mark(data)
+    if found.finding and found.verdict in (Verdict.PASS, Verdict.NO_VERDICT):
+        # The points say nothing bad, and what was found besides does.
+        kind = "invalid" if found.finding.startswith(("error", "fatal")) else "slow"
+        mark = Mark(kind, "!", plain(found.finding))
     by = ""
     if found.by_why:
         by = (
@@ -165,6 +169,14 @@ def _first(data: ReportData, beside: Beside) -> First:
             f"run's own predictions: {VERDICT_WORDS[data.judged.verdict]}."
         )
     return First(mark, plain(found.sentence), plain(found.command), plain(found.advice), by)
+
+
+def _reason(data: ReportData, beside: Beside) -> str:
+    """The verdict's own, where the first sentence does not hold it."""
+    reason = data.judged.reason
+    if beside.passages or (beside.headline and reason in beside.headline.sentence):
+        return ""
+    return plain(reason)
 
 
 def _run_mark(data: ReportData) -> Mark:

@@ -30,8 +30,11 @@ def summary(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     head = beside.headline
     verdict = head.verdict if head else data.judged.verdict
     sentence = head.sentence if head else f"{data.judged.reason}."
+    said = f"{VERDICT_GLYPHS[verdict]} {VERDICT_WORDS[verdict]}"
+    if head and head.finding and verdict in (Verdict.PASS, Verdict.NO_VERDICT):
+        said = words(head.finding)
     lines = [
-        f"### {VERDICT_GLYPHS[verdict]} {VERDICT_WORDS[verdict]}: {words(info.name) or '(no name)'}",
+        f"### {said}: {words(info.name) or '(no name)'}",
         "",
         f"**{_short(sentence)}**",
     ]

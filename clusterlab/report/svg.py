@@ -171,7 +171,9 @@ class _Drawing:
         parts = [f'<g class="line {line.kind}">']
         if len(dots) > 1 and not line.loose:
             parts.append(f'<path class="stroke" d="M{path}"/>')
-        parts += [self.mark(dot) for dot in dots if dot.mark != "none"]
+        parts += [self.mark(dot) for dot in dots if dot.mark != "none" and dot.title]
+        for kind in dict.fromkeys(dot.mark for dot in dots if dot.mark != "none"):
+            parts.append(self.marks(kind, [d for d in dots if d.mark == kind and not d.title]))
         return "".join([*parts, "</g>"])
 
     def labels(self) -> str:
@@ -194,7 +196,18 @@ class _Drawing:
             )
         return "".join(parts)
 
+    def marks(self, kind: Mark, dots: Sequence[Dot]) -> str:
+        """Marks that say nothing, together: pages hold thousands."""
+        if not dots:
+            return ""
+        at = [(self.x(dot.size_bytes), self.y(dot.value)) for dot in dots]
+        spots = "".join(f"M{x} {y}h0" for x, y in at)  # lines of no length with round ends
+        if kind == "dot":
+            return f'<path class="dots" d="{spots}"/>'
+        if kind == "ring":
+            return f'<path class="dots" d="{spots}"/><path class="holes" d="{spots}"/>'
+        return f'<g class="{kind}">{"".join(_SHAPES[kind].format(x=x, y=y) for x, y in at)}</g>'
+
     def mark(self, dot: Dot) -> str:
         shape = _SHAPES[dot.mark].format(x=self.x(dot.size_bytes), y=self.y(dot.value))
-        title = f"<title>{escape(dot.title)}</title>" if dot.title else ""
-        return f'<g class="{dot.mark}">{title}{shape}</g>'
+        return f'<g class="{dot.mark}"><title>{escape(dot.title)}</title>{shape}</g>'

@@ -118,7 +118,9 @@ def _wrong(judged: Judged, wrong: Sequence[Row], about: About) -> Headline:
 def _of_finding(verdict: Verdict, finding: Finding) -> Headline:
     what = finding.code.replace("_", " ").capitalize()
     worst = f"{what}: {finding.evidence[0]}" if finding.evidence else what
-    return Headline(verdict, worst.rstrip("."), finding.caused_by or "", advice=finding.fix)
+    said = f"{finding.severity.value}: {what.lower()}"
+    cause = (finding.caused_by or "").replace("_", " ").lower()
+    return Headline(verdict, worst.rstrip("."), cause, advice=finding.fix, finding=said)
 
 
 def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer]) -> Headline:
@@ -230,7 +232,7 @@ def _fine(judged: Judged, run: RunVerdict, about: About) -> Headline:
         key=lambda s: abs(s.worst.error) if s.worst else 0.0,
         default=None,
     )
-    worst = f"Nothing is slow or wrong: {_short(judged.reason)}"
+    worst = f"Nothing is slow or wrong: {judged.reason.split('; ')[0]}"
     if far is not None and far.worst is not None:
         worst += (
             f"; furthest from its prediction is {far.collective} at "

@@ -12,7 +12,7 @@ class Headline:
     """``verdict`` is the run's; of a run whose own predictions judge nothing, that of ``why`` (``by_why``).
 
     ``worst`` and ``reason`` are parts of a sentence; ``command`` is what to type, ``advice`` what to do where
-    no command does it. Either may be empty.
+    no command does it. Either may be empty. ``finding``: ``warning: slow link``, where it is one.
     """
 
     verdict: Verdict
@@ -21,6 +21,7 @@ class Headline:
     command: str = ""
     advice: str = ""
     by_why: bool = False
+    finding: str = ""
 
     @property
     def sentence(self) -> str:
