@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterlab.cli.main import main
 from clusterlab.records.run_dir import open_run
 from clusterlab.runs.report_page import write_page
 from tests.conftest import clean_environment
@@ -17,7 +18,13 @@ from tests.report.kinds_of_run import KINDS, build
 
 pytestmark = pytest.mark.browser
 
-PAGES = tuple(KINDS)
+COMPARED = {
+    "compared": ("two_gpus", "two_gpus_without_p2p"),
+    "refused": ("two_gpus", "cpu_sweep"),
+    "several_compared": ("two_gpus", "two_gpus_without_p2p", "slow_link"),
+}
+"""Pages of ``compare``: of runs of these kinds."""
+PAGES = (*KINDS, *COMPARED)
 MOST_BYTES = 1 << 20
 Made = Callable[[str], Path]
 
@@ -25,13 +32,22 @@ Made = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory, calibrated_cache: Path) -> Made:
     """The page of a kind of run; made when it is first asked for."""
+    runs: dict[str, Path] = {}
     pages: dict[str, Path] = {}
     environment = clean_environment(XDG_CACHE_HOME=str(calibrated_cache))
 
+    def run_of(kind: str) -> Path:
+        if kind not in runs:
+            runs[kind] = build(kind, tmp_path_factory.mktemp(kind), environment)
+        return runs[kind]
+
     def page_of(name: str) -> Path:
-        if name not in pages:
-            run = build(name, tmp_path_factory.mktemp(name), environment)
-            pages[name] = write_page(open_run(run))
+        if name not in pages and name in COMPARED:
+            pages[name] = tmp_path_factory.mktemp(name) / "compare.html"
+            sides = [str(run_of(kind)) for kind in COMPARED[name]]
+            assert main(["compare", *sides, "--html", str(pages[name])]) in {1, 3}
+        elif name not in pages:
+            pages[name] = write_page(open_run(run_of(name)))
         return pages[name]
 
     return page_of
