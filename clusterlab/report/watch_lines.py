@@ -43,6 +43,7 @@ def watch_lines(seen: Seen, width: int, most: int) -> list[str]:
     if seen.in_flight:
         said.append(plain(f"in flight: {seen.in_flight}"))
     said += [line for line in (outside_line(seen), slowest_line(seen.slowest)) if line]
+    said = [line for line in said if line]
     lines = [part for line in [*said, *map(plain, seen.notes)] for part in wrap(line, width)]
     if seen.last:
         lines += ["", *record_lines(seen.last[-max(1, most) :], width)]
@@ -53,7 +54,7 @@ def watch_lines(seen: Seen, width: int, most: int) -> list[str]:
 
 def progress_line(seen: Seen, width: int = 100) -> str:
     """``[######------] 12 of 64 points, 19 %, about 1 min 20 s left``."""
-    words = f"{seen.done} {seen.unit}"
+    words = f"{seen.done} {seen.unit}" if seen.unit else ""
     if seen.planned:
         share = min(1.0, seen.done / seen.planned)
         words = f"{seen.done} of {seen.planned} {seen.unit}, {share:.0%}"

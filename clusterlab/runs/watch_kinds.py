@@ -18,9 +18,11 @@ from clusterlab.records.run_dir import RunDir
 from clusterlab.report.numbers import three_digits
 from clusterlab.report.soak import soak_lines
 from clusterlab.runs.bringup_report import is_bringup, kept_lines
+from clusterlab.verdict.pairs import OF_PAIRS, pair_tables
 from clusterlab.verdict.soak import soaked, tolerance_of
 
 _MOST_FINDINGS = 5
+_MOST_HOSTS = 4
 
 
 def kind_of(configuration: Mapping[str, Any]) -> str:
@@ -38,7 +40,7 @@ def tables_of(
     run: RunDir, kind: str, rows: Sequence[Row], placement: Placement | None, *, over: bool
 ) -> tuple[str, ...]:
     """Lines of a run: the slowest of the ranks that were measured apart, and at its end what was found."""
-    lines = list(slowest_of_some(rows, placement)) if kind in ("pairs", "groups", "hunt") else []
+    lines = [*slowest_of_some(rows, placement)] if kind in ("pairs", "groups", "hunt") else []
     if not over:
         return tuple(lines)
     if is_bringup(run):
@@ -56,29 +58,47 @@ def tables_of(
     return tuple(lines)
 
 
-def slowest_of_some(rows: Iterable[Row], placement: Placement | None) -> Iterable[str]:
-    """Of each collective the pair or group that has the least of the median busbw of its like, so far."""
+def slowest_of_some(rows: Sequence[Row], placement: Placement | None) -> Iterable[str]:
+    """Of each collective the pair or group that is the furthest from the median of its like, so far."""
+    worst: dict[str, tuple[float, str]] = {}
+    for table in pair_tables(rows):
+        pair, unit = table.slowest, "us" if table.unit == "us" else "GB/s"
+        where = f"{_who(table.collective, pair.ranks, placement)} {human_size(table.size_bytes)}"
+        of = f"{pair.ratio:.2f} of the median {three_digits(table.median)}"
+        if len(table.pairs) > 1:
+            worst[table.collective] = max(
+                worst.get(table.collective, (0.0, "")),
+                (pair.slowdown, f"{where}: {three_digits(pair.value)} {unit}, {of}"),
+            )
+    for row, middle in _groups(rows):
+        share = row.busbw_GBps / middle
+        where = f"{_who(row.collective, row.ranks or (), placement)} {human_size(row.size_bytes)}"
+        told = (
+            f"{three_digits(row.busbw_GBps)} GB/s, {share:.2f} of the median {three_digits(middle)}"
+        )
+        worst[row.collective] = max(
+            worst.get(row.collective, (0.0, "")), (1 / share, f"{where}: {told}")
+        )
+    return [f"slowest {name} so far: {told}" for name, (_, told) in worst.items()]
+
+
+def _groups(rows: Iterable[Row]) -> Iterable[tuple[Row, float]]:
+    """Of groups that did the same the slowest, and the median of all."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        if row.ranks is not None and row.busbw_GBps > 0:
+        if row.ranks is not None and row.collective not in OF_PAIRS and row.busbw_GBps > 0:
             key = (row.collective, row.dtype, row.op, row.size_bytes, row.in_place, row.timing)
             alike.setdefault(key, []).append(row)
-    worst: dict[str, tuple[float, Row, float]] = {}
     for own in alike.values():
-        if len(own) < 2:
-            continue
-        middle = statistics.median(row.busbw_GBps for row in own)
-        row = min(own, key=lambda row: row.busbw_GBps)
-        share = row.busbw_GBps / middle
-        if row.collective not in worst or share < worst[row.collective][0]:
-            worst[row.collective] = share, row, middle
-    for name, (share, row, middle) in worst.items():
-        ranks = row.ranks or ()
-        hosts = ""
-        if placement is not None and all(rank < placement.world_size for rank in ranks):
-            hosts = ", ".join(dict.fromkeys(placement.ranks[rank].host for rank in ranks))
-        yield (
-            f"slowest {name} so far: {ranks_in_words(name, ranks)}{f' ({hosts})' if hosts else ''} "
-            f"{human_size(row.size_bytes)}: {three_digits(row.busbw_GBps)} GB/s, {share:.2f} of the median "
-            f"{three_digits(middle)}"
-        )
+        if len(own) > 1:
+            slowest = min(own, key=lambda row: row.busbw_GBps)
+            yield slowest, statistics.median(row.busbw_GBps for row in own)
+
+
+def _who(collective: str, ranks: Sequence[int], placement: Placement | None) -> str:
+    said = ranks_in_words(collective, ranks)
+    if placement is None or any(rank >= placement.world_size for rank in ranks):
+        return said
+    hosts = list(dict.fromkeys(placement.ranks[rank].host for rank in ranks))
+    more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
+    return f"{said} ({', '.join(hosts[:_MOST_HOSTS])}{more})"

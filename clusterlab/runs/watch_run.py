@@ -36,8 +36,8 @@ from clusterlab.runs.watch_plan import (
     whole,
 )
 from clusterlab.runs.watch_slowest import SlowestRank, slowest_of_steps
-from clusterlab.verdict.judge import judge_row
-from clusterlab.verdict.overlap import planned_overlaps
+from clusterlab.verdict.judge import Judged, judge_row
+from clusterlab.verdict.overlap import ONLY_DATA, planned_overlaps
 
 LAST = 200
 """Records that are kept to be shown."""
@@ -125,6 +125,9 @@ class Watched:
     def _row(self, data: Any, where: str) -> SeenRow:
         row = row_from_data(data, where=where)
         judged = judge_row(row)
+        beside = row.beside is not None or kind_of(self._run.info.configuration) == "overlap"
+        if beside and not row.wrong:
+            judged = Judged(Verdict.NO_VERDICT, ONLY_DATA)
         point = row.point
         known = self._latest.get(point)
         if known is None or row.attempt >= known[0].attempt:
@@ -187,6 +190,8 @@ class Watched:
             missing = (planned or 0) - (numbers[-1] + 1 if numbers else 0)
             flying = f"step {numbers[-1] + 1 if numbers else 0}" if missing > 0 else ""
             return done, planned, "steps", left_of_steps(times, missing), flying
+        if kind == "bringup":  # it keeps its table when all is over
+            return 0, None, "", None, ""
         if kind == "soak":
             return self._passes, None, "passes", self._budget("duration_s"), ""
         if kind == "hunt":

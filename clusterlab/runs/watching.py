@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.overlap import Overlap
+from clusterlab.core.stepping import StepLine
 from clusterlab.records.run_dir import RUN, runs_root
 from clusterlab.report.text import plain
 from clusterlab.report.watch_lines import (
@@ -23,10 +25,17 @@ from clusterlab.report.watch_lines import (
     slowest_line,
     watch_lines,
 )
-from clusterlab.report.watching import Seen, State
+from clusterlab.report.watching import Seen, SeenRow, State
 from clusterlab.runs.watch_run import Watched
 
 LOOK_S = 0.5
+_COUNTED: dict[str, type | tuple[type, ...]] = {
+    "points": SeenRow,
+    "steps": StepLine,
+    "overlaps": Overlap,
+}
+"""The records that the unit counts."""
+
 _FIRST = 20
 """Records of before that a log or a script is told when watching begins."""
 
@@ -192,9 +201,15 @@ class PlainShown:
             self._say(f"{len(new) - _FIRST} records before these")
             new = new[-_FIRST:]
         self._first = False
+        counted = _COUNTED.get(seen.unit, ())
+        number = seen.done - sum(isinstance(record, counted) for record in new)
         of = f"/{seen.planned}" if seen.planned else ""
-        for number, record in enumerate(new, start=max(1, seen.done - len(new) + 1)):
-            self._say(f"[{min(number, seen.done)}{of}] {record_line(record)}")
+        for record in new:
+            known = isinstance(record, counted)
+            number += known
+            # What is measured again is no further one.
+            count = f"[{max(1, number)}{of}] " if known else ""
+            self._say(count + record_line(record))
         for note in seen.notes:
             if note not in self._torn:
                 self._say(note)
@@ -207,7 +222,7 @@ class PlainShown:
         for line in (progress_line(seen, 0), outside_line(seen), slowest_line(seen.slowest)):
             if line:
                 self._say(line)
-        for line in seen.tables:
+        for line in filter(None, seen.tables):
             self._say(line)
 
     def _say(self, text: str) -> None:

@@ -51,14 +51,14 @@ class PairTable:
         return self.collective == "send"
 
 
-_OF_PAIRS = frozenset({"ping_pong", "send", "send_recv"})
+OF_PAIRS = frozenset({"ping_pong", "send", "send_recv"})
 
 
 def pair_tables(rows: Iterable[Row]) -> tuple[PairTable, ...]:
     """The tables of those ``rows`` (one per point) that pairs took part in: latency, then by size."""
     groups: dict[tuple[str, str, int, str, str], list[Row]] = {}
     for row in rows:
-        pair = row.ranks is not None and len(row.ranks) == 2 and row.collective in _OF_PAIRS
+        pair = row.ranks is not None and len(row.ranks) == 2 and row.collective in OF_PAIRS
         if pair and _usable(_value(row)):
             key = (row.collective, row.dtype, row.size_bytes, row.backend, row.timing)
             groups.setdefault(key, []).append(row)

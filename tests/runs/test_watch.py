@@ -360,8 +360,8 @@ def test_pairs_name_the_slowest_so_far(tmp_path: Path) -> None:
     row = fake_row(POINTS[0], random.Random(0))
     with run.writer() as writer:
         for number, ranks in enumerate([(0, 1), (1, 2), (2, 3), (3, 0)]):
-            busbw = 5.0 if number == 2 else 10.0
-            writer.append(replace(row, collective="send", ranks=ranks, busbw_GBps=busbw))
+            rate = 5.0 if number == 2 else 10.0
+            writer.append(replace(row, collective="send", ranks=ranks, algbw_GBps=rate))
     seen = Watched(run.path).look()
     assert seen.kind == "pairs"
     assert (
