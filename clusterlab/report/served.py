@@ -10,14 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import clusterlab
+from clusterlab.report.html import environment
 from clusterlab.report.text import plain
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 RELOAD_S = 10
 """Without JavaScript a page of a run that is not over is loaded again so often."""
@@ -57,7 +54,7 @@ def served(
     """``page``, a whole document of this room's, for a server: ``home`` leads to the list, ``links`` are
     files beside the page. The ``stamp`` is compared with what the server says later.
     """
-    bar = _environment().get_template("served_bar.html.j2").render(
+    bar = environment().get_template("served_bar.html.j2").render(
         title=plain(title), stamp=stamp, live=live, home=home, links=links, reload_s=RELOAD_S
     )  # fmt: skip
     style, script = _own("served.css"), _own("served.js") if live else ""
@@ -76,7 +73,7 @@ def served(
 def run_list(runs: Sequence[ListedRun], *, page: int, pages: int, total: int) -> Served:
     """The list of ``runs``, of ``total``, on page ``page`` of ``pages``."""
     body = (
-        _environment()
+        environment()
         .get_template("served_runs.html.j2")
         .render(
             runs=[_shown(run) for run in runs],
@@ -122,16 +119,3 @@ def _hash(text: str) -> str:
 
 def _own(name: str) -> str:
     return (files("clusterlab.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _environment() -> Environment:
-    # Imported here, as in html.py: only a page needs it.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("clusterlab.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -87,7 +87,12 @@ class Rendered:
 
     async def status(self, run: Path) -> Mapping[str, Any]:
         """Where ``run`` stands, in words."""
-        return await self._worker(run).do(do="status", run=str(run))
+        worker = self._worker(run)
+        return await self._looks.do(("status", run), lambda: worker.do(do="status", run=str(run)))
+
+    async def stamp(self, run: Path) -> str:
+        """Another one once something in ``run`` has changed."""
+        return await self._looks.call(_stamp_of, run)
 
     def _start(
         self, key: tuple[str, ...], run: Path, what: str, now: str, more: Mapping[str, Any]
@@ -145,6 +150,7 @@ class Rendered:
         for task in making:
             task.cancel()
         await asyncio.gather(*making, return_exceptions=True)
+        await self._looks.end()
         await self.quick.end()
         await self.large.end()
 

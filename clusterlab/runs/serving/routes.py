@@ -26,6 +26,7 @@ LOOK_S = 1.0
 """Between two looks at a run that somebody watches."""
 
 _BEAT_S = 15.0
+_GONE: dict[str, object] = {"said": "The run is gone.", "over": True}
 _LIST = "list"
 
 _FILES = {
@@ -121,10 +122,15 @@ class Routes:
     async def events(self, of: Events) -> AsyncIterator[bytes]:
         """What is new, as it comes; a comment now and then, so that a client that is gone is noticed."""
         yield b"retry: 3000\n\n"
-        before = ""
+        before = checked = ""
         quiet_s = 0.0
         while True:
-            told = await (self._told_of_list() if of.run is None else self._told(of.run))
+            if of.run is None:
+                told = await self._told_of_list()
+            else:
+                now = await self._stamp(of.run)
+                gone = now != checked and not await self._is_there(of.run)
+                told, checked = (_GONE, "") if gone else (await self._told(of.run), now)
             text = json.dumps(told)
             if text != before:
                 before, quiet_s = text, 0.0
@@ -137,11 +143,21 @@ class Routes:
             await asyncio.sleep(LOOK_S)
             quiet_s += LOOK_S
 
-    async def _told(self, run: Path) -> dict[str, object]:
+    async def _stamp(self, run: Path) -> str:
+        try:
+            return await self.rendered.stamp(run)
+        except FileNotFoundError:
+            return "gone"
+
+    async def _is_there(self, run: Path) -> bool:
+        """Asked when something changed only: it looks at every file."""
         try:
             await self.looks.call(run_in, self.root, run.name)
         except RefusedError:
-            return {"said": "The run is gone.", "over": True}
+            return False
+        return True
+
+    async def _told(self, run: Path) -> dict[str, object]:
         status = await self.rendered.status(run)
         kept, fresh = await self.rendered.newest(run, "page", home="../../")
         told: dict[str, object] = {"said": status.get("said") or status.get("error", "")}

@@ -72,6 +72,19 @@ def test_a_page_follows_what_is_appended(served: Live, root: Path) -> None:
     assert "script-src" not in ended.headers["Content-Security-Policy"]
 
 
+def test_a_run_that_goes_away_or_gets_a_link_is_told_as_gone(served: Live, root: Path) -> None:
+    for how in ("removed", "linked"):
+        run = begun(root, how)
+        told = served.events(f"run/{run.path.name}/events")
+        assert "over" not in next(told)
+        if how == "removed":
+            run.path.rename(root / f".{run.path.name}")
+        else:
+            (run.path / "steps.jsonl").symlink_to("/etc/hostname")
+        assert list(told)[-1] == {"said": "The run is gone.", "over": True}
+        assert served.page(f"run/{run.path.name}/").status == 404
+
+
 def test_several_runs_are_written_at_once(served: Live, root: Path) -> None:
     runs = [begun(root, f"r{i}") for i in range(3)]
     streams = [served.events(f"run/{run.path.name}/events") for run in runs]
