@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,6 @@ LAST = 200
 _MISSES = 8
 """Looks in a row that may fail: a shared file system has such moments."""
 
-Lines = StepLine | SoakPass | Overlap
-
 
 class Watched:
     """The run in ``path``, which exists. ``look`` reads what was appended since the look before."""
@@ -63,10 +61,9 @@ class Watched:
         self._now = now
         self._pulse = Pulse(self._run.path, once=once, clock=clock, now=now)
         self._records = Growing(self._run.path / RECORDS)
-        self._files: tuple[tuple[Growing, type[Lines]], ...] = tuple(
-            (Growing(self._run.path / name), kind)
-            for name, kind in ((STEPS, StepLine), (SOAK, SoakPass), (OVERLAP, Overlap))
-        )
+        self._step_lines = Growing(self._run.path / STEPS)
+        self._pass_lines = Growing(self._run.path / SOAK)
+        self._overlap_lines = Growing(self._run.path / OVERLAP)
         self._rows: list[Row] = []
         self._latest: dict[Point, tuple[Row, Verdict]] = {}
         self._counts: Counter[Verdict] = Counter()
@@ -85,11 +82,19 @@ class Watched:
         """Raises UsageError for a damaged run, and for one that went away."""
         self._open()
         new: list[Record] = []
-        self._grow(self._records, lambda data, where: new.append(self._row(data, where)))
-        for file, kind in self._files:
-            self._grow(
-                file, lambda data, where, kind=kind: new.append(self._line(data, kind, where))
-            )
+        new += [self._row(data, where) for data, where in self._grown(self._records)]
+        for data, where in self._grown(self._step_lines):
+            step = line_from_data(data, StepLine, where=where)
+            self._steps[step.step] = step
+            new.append(step)
+        for data, where in self._grown(self._pass_lines):
+            one = line_from_data(data, SoakPass, where=where)
+            self._passes = max(self._passes, one.number)
+            new.append(one)
+        for data, where in self._grown(self._overlap_lines):
+            overlap = line_from_data(data, Overlap, where=where)
+            self._overlaps.add(overlap.key)
+            new.append(overlap)
         if new:
             self._pulse.grown()
         self._last = [*self._last, *new][-LAST:]
@@ -110,7 +115,8 @@ class Watched:
             self._placement = read_placement(run.path)
         self._run = run
 
-    def _grow(self, file: Growing, take: Callable[[Any, str], None]) -> None:
+    def _grown(self, file: Growing) -> Iterator[tuple[Any, str]]:
+        """What ``file`` gained, parsed, and where it stands."""
         lines = file.lines()
         for number, line in enumerate(lines, start=file.read - len(lines) + 1):
             if not line.strip(b"\0 \r\t"):
@@ -120,7 +126,7 @@ class Watched:
             except (ValueError, RecursionError):  # half a line, which a later attempt has ended
                 self._torn += 1
                 continue
-            take(data, f"{file.path}:{number}")
+            yield data, f"{file.path}:{number}"
 
     def _row(self, data: Any, where: str) -> SeenRow:
         row = row_from_data(data, where=where)
@@ -137,16 +143,6 @@ class Watched:
             self._latest[point] = row, judged.verdict
         self._rows.append(row)
         return SeenRow(row, judged.verdict, judged.reason)
-
-    def _line(self, data: Any, kind: type[Lines], where: str) -> Lines:
-        line = line_from_data(data, kind, where=where)
-        if isinstance(line, StepLine):
-            self._steps[line.step] = line
-        elif isinstance(line, SoakPass):
-            self._passes = max(self._passes, line.number)
-        else:
-            self._overlaps.add(line.key)
-        return line
 
     def _seen(self, state: State, said: str, new: tuple[Record, ...]) -> Seen:
         info = self._run.info

@@ -69,19 +69,17 @@ def loopback(host: str, port: int) -> str:
     )
 
 
-def tunnel(port: int) -> str:
+def tunnel(port: int, host: str = "127.0.0.1") -> str:
     """What to type elsewhere to reach the server."""
     number = port or "PORT"
-    return f"ssh -L {number}:127.0.0.1:{number} {socket.gethostname()}"
+    return f"ssh -L {number}:{host}:{number} {plain(socket.gethostname())}"
 
 
 async def _run(root: Path, host: str, port: int, scratch: Path) -> int:
     rendered = Rendered(scratch)
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(
-            number, lambda n=number: ended.done() or ended.set_result(n)
-        )
+        asyncio.get_running_loop().add_signal_handler(number, _once, ended, number)
     allowed = connections_allowed()
     listening = _listen(host, port)
     port = listening.getsockname()[1]
@@ -97,6 +95,11 @@ async def _run(root: Path, host: str, port: int, scratch: Path) -> int:
         first.cancel()
         await server.end()
         await rendered.end()
+
+
+def _once(ended: asyncio.Future[int], number: int) -> None:
+    if not ended.done():
+        ended.set_result(number)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -124,6 +127,6 @@ def _say(gate: Gate, host: str, root: Path) -> None:
     print(f"http://{name}:{gate.port}/?token={gate.token}", flush=True)
     for line in (
         f"serving {plain(str(root))} to who opens that address in a browser; it is good until Ctrl-C",
-        f"from another machine, the same address after: {tunnel(gate.port)}",
+        f"from another machine, the same address after: {tunnel(gate.port, name)}",
     ):
         print(f"clusterlab: {line}", file=sys.stderr, flush=True)
