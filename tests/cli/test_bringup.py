@@ -94,7 +94,7 @@ def test_communicators_are_made_judged_and_kept(tmp_path: Path) -> None:
     kept = json.loads((run / "bringup.json").read_text())
     assert [len(r["repeated"]["create_s"]) for r in kept["ranks"]] == [30, 30]
     assert {g["resource"] for g in kept["growth"]} == {"rss_bytes", "fds", "threads"}
-    again = reported(run)
+    again = reported(run, "--no-html")
     assert (again.returncode, again.stdout) == (0, done.stdout), (
         "the same table, from what was kept"
     )

@@ -21,11 +21,13 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.records.documents import write_findings, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, open_run
+from clusterlab.report.curve_page import CURVE_LIMIT, FURTHER_HEADS, LINE_LIMIT
 from clusterlab.report.data import load
 from clusterlab.report.embed import rows_csv
 from clusterlab.report.html import render, write_report
 from clusterlab.report.page import CHART_LIMIT, page_view
 from clusterlab.report.terminal import print_run
+from clusterlab.runs.report_page import gathered
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
 EVIL = "</script><script>alert(1)</script><img src=http://e.example/x onerror=alert(1)>'\"&\u202e\x1b[1m"
@@ -64,7 +66,8 @@ class Document(HTMLParser):
 
 
 def page_of(run: RunDir) -> str:
-    return render(load(open_run(run.path)))
+    data = load(open_run(run.path))
+    return render(data, gathered(data))
 
 
 def embedded(page: str) -> Any:
@@ -116,6 +119,7 @@ def test_sections_come_in_the_order_of_the_questions_people_ask(sweep: RunDir) -
         "Measured, predicted and bound",
         "Errors by size",
         "Bottleneck and utilisation",
+        "Likely causes",
         "Findings",
         "How to reproduce",
         "Data",
@@ -263,6 +267,84 @@ def test_many_curves_are_all_listed_and_a_limited_number_drawn(tmp_path: Path) -
         f"No chart: the page draws at most {CHART_LIMIT}."
     }
     assert sum(len(c.rows) for c in curves) == len(rows) // 2
+
+
+def test_more_curves_than_a_page_holds_have_a_line_each_and_the_rest_is_counted(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        renamed(row, dtype=f"type{i}")
+        for i in range(700)
+        for row in fake_rows(points(["all_reduce"], sizes=[1024, 4096]))
+    ]
+    run = make_run(tmp_path, rows)
+    (view,) = page_view(load(run)).collectives
+    assert len(view.curves) == CURVE_LIMIT
+    assert len(view.further) == LINE_LIMIT
+    assert view.unlisted == 700 - CURVE_LIMIT - LINE_LIMIT
+    assert all(len(line) == len(FURTHER_HEADS) for line in view.further)
+    page = page_of(run)
+    assert "200 more curves are not listed" in page
+    assert len(page) < 4 << 20
+
+
+def test_a_full_sweep_is_below_a_megabyte(tmp_path: Path) -> None:
+    """7 collectives, 30 sizes, both places, 3 ways of calling, with all that NCCL says."""
+    rows = [
+        renamed(
+            row, backend="nccl", timing=timing, p50_low_us=0.98 * row.time_us_p50, samples=200,
+            p50_high_us=1.02 * row.time_us_p50, outliers=3, rank_skew_us=3.2, arrival_skew_us=4.1,
+            gpu_clock_mhz=1980.0, gpu_temp_c=44.0, library_algorithm="ring", library_protocol="simple",
+            library_channels=24, library_time_us=1.1 * row.time_us_loop, transport="P2P/CUMEM",
+        )
+        for seed, timing in enumerate(("eager", "graph", "direct"))
+        for row in fake_rows(points(sizes=[8 << i for i in range(30)], world_size=8), seed=seed)
+    ]  # fmt: skip
+    assert len(rows) == 1260
+    page = page_of(make_run(tmp_path, rows, world_size=8))
+    assert len(page.encode()) < 1_000_000
+    assert len(embedded(page)["rows"]) == 1260
+    assert len(re.findall(r'<svg class="chart"', page)) == 21
+
+
+def test_of_very_many_rows_the_page_carries_the_file_as_it_stands(tmp_path: Path) -> None:
+    rows = fake_rows(points(["all_reduce"], sizes=[1024, 4096]))
+    run = make_run(tmp_path, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("html", "embed"):
+            patch.setattr(f"clusterlab.report.{module}.MOST_CONVERTED", 3)
+        page = page_of(run)
+    ((name, content),) = downloads(page).items()
+    assert name == f"{run.path.name}.jsonl.gz"
+    assert content == run.records_path.read_bytes()
+    assert "--parquet FILE" in page
+
+
+def test_causes_and_the_fabric_are_on_the_page_of_a_run_on_gpus() -> None:
+    folder = Path(__file__).parents[1] / "data" / "two_h200" / "p2p-off"
+    data = load(open_run(folder))
+    page = render(data, gathered(data))
+    document = Document(page)
+    assert document.open == []
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    assert headings.index("Where and on what") < headings.index("Likely causes")
+    banner = page.partition('<div class="banner')[2].partition("</div>")[0]
+    for said in ("slow", "P2P_DISABLED", "host memory", "nvidia-smi topo -p2p r"):
+        assert said in banner
+    assert page.count('class="causes"') == 3
+    drawing = [a for t, a in document.tags if t == "svg" and a.get("class") == "fabric"]
+    assert [a["role"] for a in drawing] == ["img"]
+
+
+def test_what_a_finding_names_is_marked_in_the_drawing() -> None:
+    data = load(open_run(Path(__file__).parents[1] / "data" / "lab_slow_link"))
+    beside = gathered(data)
+    assert beside.drawing is not None
+    assert "link degraded: leaf1/spine0" in beside.drawing.svg
+    assert "49%" in beside.drawing.svg
+    page = render(data, beside)
+    assert "warning: slow link" in page
+    assert "One of these may explain all" in page
 
 
 def test_ten_thousand_rows_fit_one_page_of_bounded_size(tmp_path: Path) -> None:
