@@ -1,11 +1,10 @@
-"""A run that is watched, as lines of a given width and as plain data. Texts of runs are made inert here."""
+"""A run that is watched, as lines of a given width. Texts of runs are made inert here."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Any
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.overlap import Overlap
@@ -40,9 +39,7 @@ def head_lines(seen: Seen) -> list[str]:
 def watch_lines(seen: Seen, width: int, most: int) -> list[str]:
     """All of it on ``width`` columns, with the ``most`` latest records. Sentences are wrapped, tables cut."""
     said = [*head_lines(seen), progress_line(seen, width)]
-    if seen.in_flight:
-        said.append(plain(f"in flight: {seen.in_flight}"))
-    said += [line for line in (outside_line(seen), slowest_line(seen.slowest)) if line]
+    said += [in_flight_line(seen), outside_line(seen), slowest_line(seen.slowest)]
     said = [line for line in said if line]
     lines = [part for line in [*said, *map(plain, seen.notes)] for part in wrap(line, width)]
     if seen.last:
@@ -78,6 +75,12 @@ def span(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def in_flight_line(seen: Seen) -> str:
+    """What is measured now, or was when the run died; empty where that is not known."""
+    when = "in flight when it died" if seen.state == State.DEAD else "in flight"
+    return plain(f"{when}: {seen.in_flight}") if seen.in_flight else ""
 
 
 def outside_line(seen: Seen) -> str:
@@ -247,55 +250,3 @@ def clipped(text: str, width: int) -> str:
             break
         kept.append(c)
     return "".join(kept) + "…"
-
-
-def seen_json(seen: Seen) -> dict[str, Any]:
-    """Plain data for a script: where it stands, and the records that are new."""
-    left, slowest = seen.left, seen.slowest
-    return {
-        "schema_version": 1,
-        "run_id": seen.run_id,
-        "path": seen.path,
-        "kind": seen.kind,
-        "state": seen.state.value,
-        "said": seen.said,
-        "exit_code": seen.exit_code if seen.state == State.ENDED else None,
-        "attempt": len(seen.attempts),
-        "done": seen.done,
-        "planned": seen.planned,
-        "unit": seen.unit,
-        "left_s": None if left is None else round(left.seconds, 1),
-        "left_at_least": bool(left and left.at_least),
-        "left_at_most": bool(left and left.at_most),
-        "in_flight": seen.in_flight or None,
-        "counts": {verdict.value: n for verdict, n in seen.counts.items() if n},
-        "wrong": seen.wrong,
-        "slowest_rank": None
-        if slowest is None
-        else {
-            "rank": slowest.rank, "host": slowest.host, "times": slowest.times, "of": slowest.of,
-            "ratio": slowest.ratio,
-        },
-        "notes": list(seen.notes),
-        "tables": list(seen.tables),
-        "new": [_record_json(record) for record in seen.new],
-    }  # fmt: skip
-
-
-def _record_json(record: Record) -> dict[str, Any]:
-    if isinstance(record, SeenRow):
-        row = record.row
-        return {
-            "record": "row", "collective": row.collective, "dtype": row.dtype, "op": row.op,
-            "size_bytes": row.size_bytes, "in_place": row.in_place, "timing": row.timing,
-            "ranks": None if row.ranks is None else list(row.ranks), "attempt": row.attempt,
-            "time_us_loop": _finite(row.time_us_loop), "busbw_GBps": _finite(row.busbw_GBps),
-            "predicted_busbw_GBps": _finite(row.predicted_busbw_GBps), "ratio": _finite(row.ratio),
-            "verdict": record.verdict.value, "reason": record.reason, "wrong": row.wrong,
-        }  # fmt: skip
-    names = {StepLine: "step", SoakPass: "pass", Overlap: "overlap"}
-    return {"record": names[type(record)], **record.to_json()}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is None or abs(value) < float("inf") else None

@@ -162,7 +162,7 @@ class Watched:
             planned=planned,
             unit=unit,
             left=left if running else None,
-            in_flight=flying if running else "",
+            in_flight=flying if running or state == State.DEAD else "",
             counts=dict(self._counts),
             wrong=sum(row.wrong or 0 for row, _ in self._latest.values()),
             slowest=self._slowest(kind),

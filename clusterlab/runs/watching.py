@@ -16,12 +16,13 @@ from clusterlab.core.overlap import Overlap
 from clusterlab.core.stepping import StepLine
 from clusterlab.records.run_dir import RUN, runs_root
 from clusterlab.report.text import plain
+from clusterlab.report.watch_json import seen_json
 from clusterlab.report.watch_lines import (
     head_lines,
+    in_flight_line,
     outside_line,
     progress_line,
     record_line,
-    seen_json,
     slowest_line,
     watch_lines,
 )
@@ -219,7 +220,8 @@ class PlainShown:
             self._end(seen)
 
     def _end(self, seen: Seen) -> None:
-        for line in (progress_line(seen, 0), outside_line(seen), slowest_line(seen.slowest)):
+        said = (in_flight_line(seen), outside_line(seen), slowest_line(seen.slowest))
+        for line in (progress_line(seen, 0), *said):
             if line:
                 self._say(line)
         for line in filter(None, seen.tables):

@@ -281,6 +281,10 @@ def test_what_is_in_flight_and_how_long_the_rest_takes(tmp_path: Path) -> None:
     seen = look.look()
     assert seen.in_flight == "broadcast float32 1 KiB"
     assert seen.left is not None and not seen.left.at_least and seen.left.seconds == 16 * 4
+    killed(run)
+    once = Watched(run.path, once=True).look()
+    assert once.state == State.DEAD and once.left is None
+    assert "in flight when it died: broadcast float32 1 KiB" in watch_lines(once, 100, 1)
     end_attempt(run, 0)
     seen = look.look()
     assert seen.left is None and not seen.in_flight

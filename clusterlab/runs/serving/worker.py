@@ -22,7 +22,13 @@ from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import open_run
 from clusterlab.report.served import run_list, served
 from clusterlab.report.text import plain
-from clusterlab.report.watch_lines import head_lines, outside_line, progress_line, slowest_line
+from clusterlab.report.watch_lines import (
+    head_lines,
+    in_flight_line,
+    outside_line,
+    progress_line,
+    slowest_line,
+)
 from clusterlab.report.watching import Seen
 from clusterlab.runs.serving.listing import listed
 from clusterlab.runs.watch_run import Watched
@@ -115,7 +121,7 @@ def said(seen: Seen) -> str:
     lines = [
         *head_lines(seen)[1:],
         progress_line(seen, 0),
-        f"in flight: {seen.in_flight}" if seen.in_flight else "",
+        in_flight_line(seen),
         outside_line(seen),
         slowest_line(seen.slowest),
     ]
