@@ -77,7 +77,7 @@ def test_a_page_asks_for_nothing_fits_and_is_accessible(
     assert looks.hollow_sections(browser) == []
     assert looks.undrawn_charts(browser) == []
     assert looks.unnamed_charts(browser) == []
-    assert violations(browser) == []
+    assert violations(browser, looks_only=dark or width < 600) == []
 
 
 COUNTED = "th,td,li,dd,p,pre,h1,h2,h3,summary,svg"
