@@ -86,11 +86,11 @@ def joined(kinds: Mapping[str, str], tables: Sequence[Table]) -> Table:
             known: dict[str | None, int] = {}
             for i, table in enumerate(tables):
                 again = [known.setdefault(value, len(known)) for value in table.texts[name]]
-                parts[i] = np.asarray(again, dtype=np.int64)[parts[i].astype(np.int64)]
+                if again != list(range(len(again))):
+                    parts[i] = narrow(np.asarray(again, dtype=np.int64))[parts[i]]
             texts[name] = list(known)
         none = np.zeros(0, dtype=np.float64 if kind == NUMBER else np.int64)
-        whole = np.concatenate(parts) if parts else none
-        arrays[name] = whole if kind == NUMBER else narrow(whole)
+        arrays[name] = np.concatenate(parts) if parts else none
     return Table(sum(table.rows for table in tables), arrays, texts)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clusterlab.runs.history import ListedRun
 from clusterlab.runs.history_trend import Line, Machine
 from clusterlab.verdict.trend.model import Cell, Nodes, Once, Shift, SlowNode, Window
-from clusterlab.verdict.trend.windows import median_of
+from clusterlab.verdict.trend.windows import median_of, medians
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,9 +189,13 @@ def _median(values: NDArray[np.float64]) -> float | None:
 
 
 def _buckets(values: NDArray[np.float64]) -> list[float | None]:
+    """Medians of neighbours, equally many but for the last; None where nothing is known."""
     import numpy as np
 
-    return [_median(part) for part in np.array_split(values, min(BUCKETS, len(values)))]
+    width = -(-len(values) // BUCKETS)
+    filled = np.full(-(-len(values) // width) * width, np.nan)
+    filled[: len(values)] = np.where(np.isfinite(values), values, np.nan)
+    return [_known(value) for value in medians(filled.reshape(-1, width), 1).tolist()]
 
 
 def _values(line: Line, runs: Sequence[Once]) -> list[dict[str, Any]]:

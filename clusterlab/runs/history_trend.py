@@ -148,24 +148,29 @@ def _plain(value: Any) -> Any:
 
 def _keys(found: Found, kind: Places) -> Places:
     """One number for each series: the same where kind of machine and point are."""
-    import numpy as np
-
-    key, different = np.unique(kind, return_inverse=True)[1].astype(np.int64), int(kind.max()) + 1
+    key, different = _dense(kind)
     for name in _POINT:
-        column = found.table.arrays[name]
-        low = int(column.min())
-        width = int(column.max()) - low + 1
+        codes, width = _dense(found.table.arrays[name])
         if width == 1:
             continue
-        codes = column.astype(np.int64) - low
-        if width > 1 << 16:
-            values, codes = np.unique(codes, return_inverse=True)
-            width = len(values)
-        if different > (1 << 62) // max(width, 1):
-            values, key = np.unique(key, return_inverse=True)
-            different = len(values)
+        if different > (1 << 62) // width:
+            key, different = _dense(key)
         key, different = key * width + codes, different * width
-    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+    return _dense(key)[0]
+
+
+def _dense(values: NDArray[Any]) -> tuple[Places, int]:
+    """Numbers from 0 on that are the same where ``values`` are, and how many."""
+    import numpy as np
+
+    low, high = int(values.min()), int(values.max())
+    if high - low < len(values) and high - low < 1 << 20:
+        there = np.zeros(high - low + 1, dtype=bool)
+        shifted = values.astype(np.int64) - low
+        there[shifted] = True
+        return (np.cumsum(there) - 1)[shifted], int(there.sum())
+    known = np.unique(values)
+    return np.searchsorted(known, values), len(known)
 
 
 def _line(found: Found, rows: Places, at: Places) -> Line:

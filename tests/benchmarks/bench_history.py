@@ -38,16 +38,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--at", type=Path, help="keep the runs here and use them again")
+    parser.add_argument("--warm", action="store_true", help="do without the cold index")
     asked = parser.parse_args()
     root = asked.at or Path(tempfile.mkdtemp(prefix="clusterlab-history-"))
     try:
-        _measure(root, asked.runs)
+        _measure(root, asked.runs, cold=not asked.warm)
     finally:
         if asked.at is None:
             shutil.rmtree(root)
 
 
-def _measure(root: Path, runs: int) -> None:
+def _measure(root: Path, runs: int, *, cold: bool) -> None:
     root.mkdir(parents=True, exist_ok=True)
     there = sum(path.name[0] != "." for path in root.iterdir())
     if there < runs:
@@ -58,8 +59,9 @@ def _measure(root: Path, runs: int) -> None:
         make_runs(root, runs - there)
         print(f"generated      {runs - there} runs in {time.perf_counter() - begun:.0f} s")
     print(f"{runs} runs of {ROWS} rows; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    shutil.rmtree(root / ".index", ignore_errors=True)
-    _command("cold index", root, "index")
+    if cold:
+        shutil.rmtree(root / ".index", ignore_errors=True)
+    _command("cold index" if cold else "index", root, "index")
     size = sum(path.stat().st_size for path in (root / ".index").iterdir())
     print(f"index          {size / 1e6:.0f} MB")
     for _ in range(2):

@@ -46,13 +46,11 @@ def slow_nodes(
     """The slow ones of every cell, the slowest first."""
     import numpy as np
 
-    places = {key: _places(runs, part) for key, part in parts.items()}
     asked = []
     for key, part in parts.items():
         paces = part.paces - part.levels()
         late = max(0, len(paces) - WINDOW)
-        for host, at in places[key].items():
-            own = [i for i in at if i >= late]
+        for host, own in _places(runs, part, late).items():
             without = np.ones(len(paces) - late, dtype=bool)
             without[np.array(own, dtype=np.int64) - late] = False
             if len(own) < LEAST or without.sum() < LEAST:
@@ -63,17 +61,17 @@ def slow_nodes(
             asked.append(_Asked(key, host, value, max(error, 1e-9), len(mine), len(other)))
     surely = holm([1 - _NORMAL.cdf(one.value / one.error) for one in asked])
     found = [
-        _node(one, parts[one.key], places[one.key][one.host])
+        _node(one, parts[one.key], _places(runs, parts[one.key], 0)[one.host])
         for one, sure in zip(asked, surely, strict=True)
         if sure and one.value >= math.log1p(tolerance)
     ]
     return tuple(sorted(found, key=lambda node: -node.ratio))
 
 
-def _places(runs: Sequence[Once], part: Part) -> dict[str, list[int]]:
-    """Host to the places of its runs among the part's."""
+def _places(runs: Sequence[Once], part: Part, late: int) -> dict[str, list[int]]:
+    """Host to the places of its runs among the part's, from ``late`` on."""
     found: dict[str, list[int]] = {}
-    for place, run in enumerate(part.runs.tolist()):
+    for place, run in enumerate(part.runs[late:].tolist(), start=late):
         for host in runs[run].hosts:
             found.setdefault(host, []).append(place)
     return found

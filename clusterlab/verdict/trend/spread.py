@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from clusterlab.verdict.against.noise import Noise
 from clusterlab.verdict.against.side import Side, Timed
 from clusterlab.verdict.baseline.make import middle_of, noise_between
 from clusterlab.verdict.trend.model import Part, Series
-from clusterlab.verdict.trend.windows import at_time
+from clusterlab.verdict.trend.windows import at_time, in_places
 
-_MOST = 40
+_MOST = 8
 """Series of a cell that the noise is taken from."""
 
 
@@ -30,12 +29,12 @@ def noise_before(
         levels = part.levels()
         for i in part.members[:: -(-len(part.members) // _MOST)]:
             own = series[i]
-            fit = np.flatnonzero(np.isfinite(own.times_us) & own.steady)
-            place = low + np.searchsorted(part.runs[low:high], own.at[fit])
-            for j, k in zip(fit.tolist(), place.tolist(), strict=True):
-                if k < high and part.runs[k] == own.at[j]:
-                    time_us = float(own.times_us[j]) * math.exp(-float(levels[k]))
-                    points.setdefault(int(own.at[j]), []).append(at_time(own, time_us))
+            chosen = in_places(own, part.runs[low:high])
+            chosen = chosen[np.isfinite(own.times_us[chosen]) & own.steady[chosen]]
+            level = levels[np.searchsorted(part.runs, own.at[chosen])]
+            times_us = own.times_us[chosen] * np.exp(-level)
+            for run, time_us in zip(own.at[chosen].tolist(), times_us.tolist(), strict=True):
+                points.setdefault(run, []).append(at_time(own, time_us))
     sides = [
         Side(str(run), tuple(own), backend=backend, machine=_machine(run, one_machine))
         for run, own in sorted(points.items())

@@ -9,7 +9,6 @@ turn. Pure.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,13 +48,9 @@ def _one(paces: Numbers, significance: float) -> int | None:
     """The first run after the clearest step of a part; None where chance explains it."""
     n = len(paces)
     last = [(n - width, n) for width in (*_doubled(_LAST, n), n)]
-    inner = [
-        (low, low + width)
-        for width in _doubled(_INNER, n)
-        for low in range(0, n - width, width // 2)
-    ]
+    inner, worth = _worth(paces)
     asked = [(window, len(last)) for window in reversed(last)]
-    asked += [(window, len(inner)) for window in _worth(paces, inner)]
+    asked += [(window, inner) for window in worth]
     for (low, high), windows in asked:
         if _steps(paces[low:high], significance / 2 / windows):
             return low + split(paces[low:high])
@@ -77,24 +72,31 @@ def _steps(part: Numbers, significance: float) -> bool:
     return step_of(order, part, significance) is not None
 
 
-def _worth(paces: Numbers, windows: list[_Window]) -> list[_Window]:
-    """The few windows in which a step is likeliest, so that not every one has to be asked."""
-    rated = sorted(((_rating(paces[low:high]), low, high) for low, high in windows), reverse=True)
-    return [(low, high) for rating, low, high in rated[:_MOST_ASKED] if rating > _WORTH]
+def _worth(paces: Numbers) -> tuple[int, list[_Window]]:
+    """How many windows inside there are, and the few in which a step is likeliest: not all are asked."""
+    import numpy as np
 
-
-def _rating(part: Numbers) -> float:
-    spread = float(part.std())
-    return math.sqrt(float(_weighed(part).max())) / spread if spread > 0 else 0.0
+    n = len(paces)
+    count, rated = 0, []
+    for width in _doubled(_INNER, n):
+        parts = np.lib.stride_tricks.sliding_window_view(paces, width)[:: width // 2]
+        spread = parts.std(axis=1)
+        rating = np.sqrt(_weighed(parts).max(axis=1)) / np.where(spread > 0, spread, np.inf)
+        count += len(parts)
+        lows = np.flatnonzero(rating > _WORTH) * (width // 2)
+        rated += [(float(rating[2 * low // width]), low, low + width) for low in lows.tolist()]
+    return count, [(low, high) for _, low, high in sorted(rated, reverse=True)[:_MOST_ASKED]]
 
 
 def _weighed(part: Numbers) -> Numbers:
-    """For each place k from 1 on: the square of the difference of means, times k (n - k) / n."""
+    """For each place k from 1 on: the square of the difference of means, times k (n - k) / n; of the last
+    axis.
+    """
     import numpy as np
 
-    n = len(part)
+    n = part.shape[-1]
     k = np.arange(1, n)
-    sums = np.cumsum(part - part.mean())[:-1]
+    sums = np.cumsum(part - part.mean(axis=-1, keepdims=True), axis=-1)[..., :-1]
     result: Numbers = sums**2 * n / (k * (n - k))
     return result
 

@@ -35,19 +35,28 @@ def median_of(series: Series, places: Places) -> Timed | None:
     """
     import numpy as np
 
-    own = np.isin(series.at, places) & np.isfinite(series.times_us)
-    if not own.any():
+    own = in_places(series, places)
+    own = own[np.isfinite(series.times_us[own])]
+    if not len(own):
         return None
-    steady = own & series.steady
-    logs = np.log(series.times_us[steady if steady.any() else own])
+    steady = own[series.steady[own]]
+    logs = np.log(series.times_us[steady if len(steady) else own])
     middle = float(np.median(logs))
     half = math.inf
     if len(logs) >= _STATES:
         spread = _NORMAL_MAD * float(np.median(np.abs(logs - middle)))
         half = _Z95 * _OF_MEDIAN * spread / math.sqrt(len(logs))
-    return at_time(
-        series, math.exp(middle), half=half, steady=2 * int(steady.sum()) >= int(own.sum())
-    )
+    return at_time(series, math.exp(middle), half=half, steady=2 * len(steady) >= len(own))
+
+
+def in_places(series: Series, places: Places) -> Places:
+    """Where in the series the runs ``places`` (ascending) are."""
+    import numpy as np
+
+    if not len(places):
+        return np.zeros(0, dtype=np.int64)
+    low, high = np.searchsorted(series.at, [places[0], places[-1] + 1])
+    return np.asarray(low + np.flatnonzero(np.isin(series.at[low:high], places)))
 
 
 def at_time(
@@ -82,13 +91,13 @@ def paces_of(members: Sequence[Series]) -> tuple[Places, Numbers]:
     measured = np.isfinite(logs)
     fit = 2 * (measured & steady).sum(axis=0) >= np.maximum(1, measured.sum(axis=0))
     logs[~steady] = np.nan
-    logs -= _medians(logs, 1)[:, None]
-    paces = _medians(logs, 0)
+    logs -= medians(logs, 1)[:, None]
+    paces = medians(logs, 0)
     kept = fit & np.isfinite(paces)
     return runs[kept], paces[kept]
 
 
-def _medians(values: NDArray[np.float64], axis: int) -> Numbers:
+def medians(values: NDArray[np.float64], axis: int) -> Numbers:
     """Medians of what is no NaN; NaN where nothing is. (numpy's nanmedian goes row by row.)"""
     import numpy as np
 
