@@ -89,6 +89,8 @@ def run_names(root: Path) -> list[str]:
         names = [
             entry.name
             for entry in entries
-            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            if entry.name.isprintable()  # else no address has it: see ``segments``
+            and not entry.name.startswith(".")
+            and entry.is_dir(follow_symlinks=False)
         ]
     return sorted(names, reverse=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from clusterlab.core.stepping import StepLine
 from clusterlab.records.lines import STEPS, LineWriter
 from clusterlab.records.run_dir import RunDir, create_run, end_attempt, start_attempt
-from clusterlab.runs.serving import routes
+from clusterlab.runs.serving import rendered, routes
 from tests.records.fake_runs import fake_row, fake_rows, make_run, points
 from tests.runs.serving.live_server import Live, live
 
@@ -29,6 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "LOOK_S", 0.05)
+        patch.setattr(rendered, "LIST_S", 0.0)
         with live(root, tmp_path_factory.mktemp("scratch")) as server:
             yield server
 
@@ -151,6 +155,20 @@ def test_what_runs_say_is_shown_not_obeyed(served: Live, root: Path) -> None:
     assert table.headers["Content-Disposition"] == (
         'attachment; filename="20261129T120000Z-_b______.csv"'
     )
+
+
+@pytest.mark.parametrize(
+    "name", [b"a\xff", b"a\x1b[2J", b"a\nb", "a\u202eb".encode(), b"%2e%2e", b"a b#?&"]
+)
+def test_odd_names_of_folders_break_nothing(served: Live, root: Path, name: bytes) -> None:
+    run = make_run(root, fake_rows(POINTS[:1]), name="odd")
+    run.path.rename(os.fsdecode(os.fsencode(root) + b"/" + name))
+    text = served.page("").text
+    assert "\x1b" not in text and "\u202e" not in text
+    links = re.findall(r'href="(run/[^"]*)"', text)
+    assert links
+    assert {served.page(link).status for link in links[:3]} <= {200, 422}
+    assert (quote(name) in text) == os.fsdecode(name).isprintable()
 
 
 def test_a_damaged_run_is_told_in_words_and_others_are_served(served: Live, root: Path) -> None:
