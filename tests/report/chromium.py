@@ -140,12 +140,16 @@ class Page:
             e["params"]["entry"]["text"] for e in self.events if e["method"] == "Log.entryAdded"
         ]
 
-    def screenshot(self, file: Path, *, whole: bool = True) -> None:
-        """Write a PNG of the page, from top to bottom or the window only."""
+    def screenshot(self, file: Path, *, height: int | None = None, scale: float = 1.0) -> None:
+        """Write a PNG of the page, from the top to ``height`` (None: to the bottom), without scroll bars."""
+        self._command("Emulation.setScrollbarsHidden", hidden=True)
         size = self._command("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        options: dict[str, Any] = {"captureBeyondViewport": True, "clip": clip} if whole else {}
-        data = self._command("Page.captureScreenshot", format="png", **options)["data"]
+        clip = {"x": 0, "y": 0, "scale": scale} | {k: size[k] for k in ("width", "height")}
+        clip["height"] = min(clip["height"], height or clip["height"])
+        data = self._command(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
+        )["data"]
+        self._command("Emulation.setScrollbarsHidden", hidden=False)
         file.write_bytes(base64.b64decode(data))
 
     def press_tab(self) -> None:
