@@ -276,11 +276,18 @@ def _with_attempts(run: RunDir, attempts: tuple[Attempt, ...]) -> RunDir:
 
 def _this_process(command: Sequence[str] | None) -> Context:
     return Context(
-        command=tuple(sys.argv if command is None else command),
+        command=_typed(sys.argv) if command is None else tuple(command),
         host=socket.gethostname(),
         versions=versions(),
         environment=allowed_environment(os.environ),
     )
+
+
+def _typed(argv: Sequence[str]) -> tuple[str, ...]:
+    """``argv`` as one types it: not where this environment keeps clusterlab, nor ``python -m``'s file."""
+    program = Path(argv[0])
+    ours = program.name == "clusterlab" or program.parts[-2:] == ("clusterlab", "__main__.py")
+    return ("clusterlab", *argv[1:]) if ours else tuple(argv)
 
 
 def _write_info(run: RunDir) -> None:

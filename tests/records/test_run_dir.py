@@ -161,3 +161,18 @@ def test_a_crash_while_replacing_leaves_the_old_description(
     with pytest.raises(KeyboardInterrupt):
         end_attempt(run, 0)
     assert open_run(run.path) == run
+
+
+@pytest.mark.parametrize(
+    ("argv", "kept"),
+    [
+        (["/opt/venv/bin/clusterlab", "bench"], ("clusterlab", "bench")),
+        (["/site-packages/clusterlab/__main__.py", "bench"], ("clusterlab", "bench")),
+        (["/home/me/clusterlab/sweep.py", "-x"], ("/home/me/clusterlab/sweep.py", "-x")),
+    ],
+)
+def test_a_command_is_kept_as_one_types_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], kept: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.argv", argv)
+    assert create_run("sweep", root=tmp_path).info.created_by.command == kept

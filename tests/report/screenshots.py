@@ -38,8 +38,8 @@ class Shot:
 
 
 SHOTS = (
-    Shot("report.png", ("two_gpus",), height=2000),
-    Shot("report-dark.png", ("two_gpus_without_p2p",), height=1500, dark=True),
+    Shot("report.png", ("two_gpus_without_p2p",), height=2340),
+    Shot("report-dark.png", ("two_gpus",), height=1000, dark=True),
     Shot("report-phone.png", ("slow_link",), width=400, height=1000, scale=1.0),
     Shot("report-training.png", ("pipeline_training",), height=1600),
     Shot("compare.png", ("two_gpus", "two_gpus_without_p2p"), height=1800),
