@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.setup import suite
+
 CLI = [sys.executable, "-m", "clusterlab"]
 LAUNCHERS = ("SLURM_", "PMIX_", "OMPI_", "TORCHELASTIC_", "CLUSTERLAB_")
 
@@ -20,6 +22,17 @@ LAUNCHERS = ("SLURM_", "PMIX_", "OMPI_", "TORCHELASTIC_", "CLUSTERLAB_")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _ignored in (signal.SIGQUIT, signal.SIGHUP):
     signal.signal(_ignored, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A marked test in a file that `make test` does not look into would never run."""
+    for names in (suite.ALONE, suite.BESIDE):
+        files = {suite.ROOT / file for file in suite.marked(names)}
+        for item in items:
+            if item.path not in files and any(map(item.get_closest_marker, names)):
+                raise pytest.UsageError(
+                    f"{item.nodeid} is marked {' or '.join(names)}, and its file does not write mark.NAME"
+                )
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from _pytest.mark.expression import Expression
 
-from tests.setup.suite import ROOT, Part, parts, run
+from tests.conftest import pytest_collection_modifyitems
+from tests.setup.suite import ALONE, BESIDE, ROOT, Part, marked, parts, run
 
 SAYS = "import sys; print(sys.argv[1]); sys.exit(int(sys.argv[2]))"
 
@@ -56,6 +59,23 @@ def test_every_test_is_in_one_part_and_those_that_measure_are_by_themselves(
     ((number, _),) = mine
     stage = parts()[number]
     assert (len(stage) == 1) == bool({"alone", "gpu"} & marks)
+
+
+@pytest.mark.parametrize("names", [ALONE, BESIDE])
+def test_a_mark_in_a_file_that_is_not_looked_into_is_refused(names: tuple[str, ...]) -> None:
+    def item(file: Path, mark: str) -> pytest.Item:
+        def get(name: str) -> pytest.Mark | None:
+            return getattr(pytest.mark, mark).mark if name == mark else None
+
+        return cast(pytest.Item, SimpleNamespace(path=file, nodeid="one", get_closest_marker=get))
+
+    known = [ROOT / file for file in marked(names)]
+    assert all(file.is_file() for file in known)
+    elsewhere = ROOT / "tests" / "core" / "test_new.py"
+    pytest_collection_modifyitems([item(known[0], names[0]), item(elsewhere, "ranks")])
+    for name in names:
+        with pytest.raises(pytest.UsageError, match=f"one is marked .*{name}"):
+            pytest_collection_modifyitems([item(elsewhere, name)])
 
 
 WORKS = """

@@ -5,23 +5,29 @@
 Beside the rest: Slurm in a box, headless Chromium; their output is shown when they are done. After both, with
 the machine to itself: what is marked `alone` (it measures) and what needs GPUs. Ctrl-C ends each of them
 once, so that labs come down.
+
+What runs beside the rest, and alone, is looked for in the few files that have such marks: to collect all of
+them takes a process 24 s. tests/conftest.py sees to it that none is marked elsewhere.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "build" / "test-beside.log"
 
-ALONE = "alone or gpu"
-BESIDE = "slurm or browser"
+ALONE = ("alone", "gpu")
+BESIDE = ("slurm", "browser")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +42,40 @@ class Part:
 def parts() -> tuple[tuple[Part, ...], ...]:
     """What runs at the same time, one after the other."""
     pytest = (sys.executable, "-m", "pytest")
+    alone, beside = " or ".join(ALONE), " or ".join(BESIDE)
     return (
         (
             Part(
                 "Slurm and the browser",
                 # a cache of its own: two that end at the same time would write one file
-                (*pytest, "-o", "cache_dir=.pytest_cache/beside", "-m", f"({BESIDE}) and not ({ALONE})"),
+                (*pytest, "-o", "cache_dir=.pytest_cache/beside", *marked(BESIDE),
+                 "-m", f"({beside}) and not ({alone})"),
                 LOG,
             ),
             Part(
                 "the rest",
-                (*pytest, "-n", "2", "--dist", "loadfile", "-m", f"not ({BESIDE} or {ALONE})"),
+                (*pytest, "-n", "2", "--dist", "loadfile", "-m", f"not ({beside} or {alone})"),
             ),
         ),
-        (Part("alone", (*pytest, "-m", ALONE)),),
+        (Part("alone", (*pytest, *marked(ALONE), "-m", alone)),),
     )  # fmt: skip
+
+
+@cache
+def marked(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Files that may have tests with a mark of ``names``: they write it, or a conftest above them does."""
+    mark = re.compile(rf"\bmark\.({'|'.join(names)})\b")
+    tests = ROOT / "tests"
+    found: set[Path] = set()
+    for file in tests.rglob("*.py"):
+        if mark.search(file.read_text(encoding="utf-8")):
+            found |= set(file.parent.rglob("test_*.py")) if file.name == "conftest.py" else {file}
+    return tuple(sorted(str(f.relative_to(ROOT)) for f in found if f.name.startswith("test_")))
+
+
+def environment() -> dict[str, str]:
+    """This one, with leave to keep compiled files: else each of many processes compiles all it imports."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 def run(stages: Sequence[Sequence[Part]]) -> int:
@@ -88,12 +113,13 @@ def _start(part: Part) -> subprocess.Popen[bytes]:
     takes its labs down.
     """
     if part.log is None:
-        return subprocess.Popen(part.command, cwd=ROOT, start_new_session=True)
+        return subprocess.Popen(part.command, cwd=ROOT, env=environment(), start_new_session=True)
     part.log.parent.mkdir(parents=True, exist_ok=True)
     with part.log.open("wb") as file:
         return subprocess.Popen(
-            part.command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-        )
+            part.command, cwd=ROOT, env=environment(), stdout=file, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
 
 
 def _show(log: Path) -> None:
