@@ -41,21 +41,23 @@ _watched: dict[str, Watched] = {}
 
 def page(order: Order) -> dict[str, Any]:
     """The run's page as `clusterlab report` writes it, with what makes it live."""
-    from clusterlab.runs.report_page import write_page
+    from clusterlab.report.data import load
+    from clusterlab.report.html import render
+    from clusterlab.runs.report_page import gathered
 
-    out, run = Path(order["out"]), open_run(order["run"])
+    run = open_run(order["run"])
     attempts = run.info.attempts
     ended = bool(attempts) and attempts[-1].ended_utc is not None
-    write_page(run, out, explain=ended)
+    held = load(run)
     made = served(
-        out.read_text(encoding="utf-8"),
+        render(held, gathered(held, explain=ended)),
         title=run.path.name,
         stamp=order["stamp"],
         live=not ended,
         home=order["home"],
         links=("rows.csv", "data.json", "records.jsonl"),
     )
-    write_atomic(out, made.html.encode("utf-8", "replace"))
+    write_atomic(Path(order["out"]), made.html.encode("utf-8", "replace"))
     return {"policy": made.policy}
 
 
