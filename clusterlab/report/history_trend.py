@@ -77,14 +77,21 @@ def _node_lines(nodes: Sequence[Data]) -> Iterator[str]:
 
 
 def _shift_lines(cells: Sequence[Data]) -> Iterator[str]:
+    """Shifts that began with one run are told together."""
+    together: dict[tuple[str, bool], list[tuple[Data, Data]]] = {}
     for cell in cells:
         for shift in cell["shifts"]:
-            proof = "" if shift["proven"] else ", about"
-            yield f"{_word(shift)}  {_where(cell)}: {_times(shift)}{proof} {_since(shift)}"
-            for said in shift["differs"]:
-                yield f"           otherwise since then: {plain(said)}"
-            if shift["ratio"] and shift["ratio"] > 1:
-                yield f"           {_nodes(shift['nodes'])}"
+            key = (shift["since"]["run"], shift["ratio"] > 1)
+            together.setdefault(key, []).append((cell, shift))
+    for own in sorted(together.values(), key=lambda own: str(own[0][1]["since"]["time_utc"])):
+        shifts = [shift for _, shift in own]
+        proof = "" if any(shift["proven"] for shift in shifts) else "about "
+        yield f"{_word(shifts[0])}  {proof}{_since(shifts[0])}"
+        yield from (f"           {_where(cell)}: {_times(shift)}" for cell, shift in own)
+        for said in dict.fromkeys(said for shift in shifts for said in shift["differs"]):
+            yield f"           otherwise since then: {plain(said)}"
+        if shifts[0]["ratio"] > 1:
+            yield from dict.fromkeys(f"           {_nodes(shift['nodes'])}" for shift in shifts)
 
 
 def _nodes(nodes: Data) -> str:
