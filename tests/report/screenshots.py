@@ -1,4 +1,6 @@
-"""The pictures of README and docs, taken again: python -m tests.report.screenshots [FOLDER, default: docs]
+"""The pictures of README and docs, taken again: python -m tests.report.screenshots [FOLDER [FILE…]]
+
+FOLDER is docs, and FILE every picture, unless named.
 
 Runs are measured afresh on this machine where they can be; those of GPUs and of the lab are tests/data.
 """
@@ -9,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +40,7 @@ class Shot:
 
 
 SHOTS = (
-    Shot("report.png", ("two_gpus_without_p2p",), height=2340),
+    Shot("report.png", ("two_gpus_without_p2p",), height=2340, scale=0.6),
     Shot("report-dark.png", ("two_gpus",), height=1000, dark=True),
     Shot("report-phone.png", ("slow_link",), width=400, height=1000, scale=1.0),
     Shot("report-training.png", ("pipeline_training",), height=1600),
@@ -46,13 +48,15 @@ SHOTS = (
 )
 
 
-def take(folder: Path) -> int:
-    """Write every picture into ``folder``; 1 when one is larger than pictures in a repository should be."""
+def take(folder: Path, files: Collection[str] = ()) -> int:
+    """Write the pictures called ``files`` (empty: all) into ``folder``; 1 when one is larger than
+    ``MOST_BYTES``.
+    """
     too_large = 0
     with tempfile.TemporaryDirectory() as scratch, page() as browser:
         root = Path(scratch)
         environment = calibrated(root)
-        for shot in SHOTS:
+        for shot in (shot for shot in SHOTS if not files or shot.file in files):
             shown = _page(shot, root, environment)
             browser.open(shown, width=shot.width, dark=shot.dark)
             file = folder / shot.file
@@ -85,4 +89,5 @@ def calibrated(root: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(take(Path(sys.argv[1] if len(sys.argv) > 1 else "docs").resolve()))
+    target, *named = sys.argv[1:] or ["docs"]
+    sys.exit(take(Path(target).resolve(), named))
