@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -246,3 +247,35 @@ def test_without_a_place_for_an_index_everything_is_done_in_memory(tmp_path: Pat
     assert any("no index is kept" in note and "--index" in note for note in index.notes)
     assert _asked(root, reader) == {"a": ["a1"]}
     assert reader.read == ["a", "a"]
+
+
+def _keep_asking(root: Path, times: int) -> None:
+    for _ in range(times):
+        for name, words in _asked(root, Reader()).items():
+            assert words == [name] * 3
+
+
+def test_processes_that_read_and_write_at_once_agree_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on several hosts of one file system: nothing is locked, and everything ends up in the index."""
+    monkeypatch.setattr(index_files, "KEPT_S", 0.2)  # tables vanish while others may read them
+    monkeypatch.setattr(index_module, "MOST_SMALL", 3)
+    monkeypatch.setattr(os, "fsync", lambda _fd: None)
+    context = multiprocessing.get_context("fork")
+    others = [context.Process(target=_keep_asking, args=(tmp_path, 12)) for _ in range(3)]
+    for other in others:
+        other.start()
+    for i in range(40):
+        name = f"run{i:02}"
+        folder = tmp_path / f".{name}"
+        _run(tmp_path, folder.name, f"{name} " * 3)
+        folder.rename(tmp_path / name)
+    for other in others:
+        other.join()
+        assert other.exitcode == 0
+    right = {f"run{i:02}": [f"run{i:02}"] * 3 for i in range(40)}
+    assert _asked(tmp_path, Reader()) == right
+    reader = Reader()
+    assert _asked(tmp_path, reader) == right
+    assert reader.read == []
