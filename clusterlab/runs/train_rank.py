@@ -20,16 +20,16 @@ from clusterlab.core.stepping import ExpertLoad, StepLedger
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
-from clusterlab.records.documents import write_placement
 from clusterlab.records.ledgers import LedgerWriter, write_collectives
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
 from clusterlab.runs.asked import Asked, asked_by_signals
 from clusterlab.runs.job import JOIN_TIMEOUT_S
+from clusterlab.runs.predicting import Model
 from clusterlab.runs.train_job import CHECKPOINTS, TrainJob
 from clusterlab.runs.train_keeper import StepKeeper
 from clusterlab.runs.train_predicted import check_one_host, host_constants, predicted_step
 from clusterlab.runs.train_step import Told, measured, peak_memory
-from clusterlab.runs.train_whatif import call_times
+from clusterlab.runs.train_whatif import call_times, fabric_of_run
 from clusterlab.runs.trouble import aftermath_of
 from clusterlab.runs.whereabouts import Whereabouts, call_whereabouts
 from clusterlab.trainers.breakdown import break_down, transfers
@@ -80,14 +80,18 @@ def _begin(
         identity,
         "attempt",
         {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
-        lambda records: _open(run_path, job, where, records),
+        lambda records: _open(run_path, job, where, calibration, records),
         timeout_s=JOIN_TIMEOUT_S,
     )
     return open_run(run_path), calibration
 
 
 def _open(
-    run_path: Path, job: TrainJob, where: Whereabouts | None, _records: Sequence[Record]
+    run_path: Path,
+    job: TrainJob,
+    where: Whereabouts | None,
+    calibration: Calibration | None,
+    _records: Sequence[Record],
 ) -> ClusterlabError | None:
     """On rank 0, while the others wait: what keeps it from starting an attempt is raised on all."""
     assert where is not None, "rank 0 knows where all ranks are"
@@ -96,7 +100,8 @@ def _open(
         run = start_attempt(
             open_run(run_path), configuration=job.to_json(where.placement.world_size)
         )
-        write_placement(run.path, where.placement)
+        fabric = None if job.fabric is None else fabric_of_run(job.fabric, job.backend)
+        Model(where.placement, job.backend, fabric, calibration=calibration).write(run.path)
     except ClusterlabError as error:
         return error
     return None

@@ -19,6 +19,7 @@ from clusterlab.cli.main import main
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.stepping import StepLine
+from clusterlab.records.documents import read_fabric
 from clusterlab.records.ledgers import ledger_ranks, read_collectives, read_ledger
 from clusterlab.records.lines import STEPS, read_lines
 from clusterlab.records.run_dir import open_run
@@ -160,6 +161,8 @@ def test_steps_are_predicted_beside_being_measured(
     (predicted,) = {step.predicted_us for step in steps}
     assert predicted is not None and predicted > 0
     assert "ms a step: measured" in said
+    fabric = read_fabric(folder)
+    assert fabric is not None and fabric.design.endswith(where[0])
     kinds = read_collectives(folder)
     assert kinds
     for one in kinds:
