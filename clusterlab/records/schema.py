@@ -17,7 +17,7 @@ from clusterlab.core.rows import SCHEMA_VERSION, Row, row_from_json
 from clusterlab.records.files import check_schema
 from clusterlab.records.strict import check_value, json_types
 
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def row_to_line(row: Row) -> bytes:
@@ -65,6 +65,6 @@ def _decode(name: str, value: Any, where: str) -> Any:
     allowed = json_types(Row).get(name)
     if allowed is None:
         return value  # row_from_json names the unknown key and suggests the nearest
-    if float in allowed and isinstance(value, str) and value in _NOT_FINITE:
-        return _NOT_FINITE[value]
+    if float in allowed and isinstance(value, str) and value in NOT_FINITE:
+        return NOT_FINITE[value]
     return check_value(name, value, allowed, where=where)

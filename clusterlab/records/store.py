@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.rows import Point, Row
-from clusterlab.records.fast_rows import TOGETHER, rows_of_lines
+from clusterlab.core.rows import SCHEMA_VERSION, Point, Row
+from clusterlab.records.fast_rows import TOGETHER_BYTES, rows_of_lines
 from clusterlab.records.files import OwnedDescriptor, read_regular, storage_error
 from clusterlab.records.schema import row_from_data, row_to_line
 
@@ -70,12 +70,13 @@ class RecordsRead:
     """What a records file holds.
 
     ``truncated_tail``: the file ends in half a line (a crash, or a row being written right now).
-    ``warnings`` name every line that could not be read.
+    ``warnings`` name every line that could not be read. ``schemas``: the versions that its rows are of.
     """
 
     rows: tuple[Row, ...]
     truncated_tail: bool
     warnings: tuple[str, ...]
+    schemas: frozenset[int] = frozenset()
 
 
 def read_records(path: Path) -> RecordsRead:
@@ -98,29 +99,35 @@ def read_records(path: Path) -> RecordsRead:
 
 def parse_records(content: bytes, *, where: str) -> RecordsRead:
     """The rows in ``content``; ``where`` names the file in messages."""
-    lines = content.split(b"\n")
-    last = len(lines)
-    if not lines[-1]:
-        lines.pop()
-    found = _Found([], [])
-    for start in range(0, len(lines), TOGETHER):
-        some = lines[start : start + TOGETHER]
-        rows = rows_of_lines(some, where=where, first=start + 1)
+    found = _Found([], [], set())
+    last = content.count(b"\n") + 1
+    start, number = 0, 1
+    while start < len(content):
+        # Whole lines, as many as are parsed together, at least one; the last may be half a line.
+        end = content.rfind(b"\n", start, start + TOGETHER_BYTES) + 1
+        end = end or content.find(b"\n", start) + 1 or len(content)
+        some = content[start:end]
+        rows = rows_of_lines(some, where=where, first=number)
         if rows is None:
-            _each(some, found, where=where, first=start + 1, last=last)
+            _each(some.split(b"\n"), found, where=where, first=number, last=last)
         else:
             found.rows += rows
+            found.schemas.add(SCHEMA_VERSION)
+        start, number = end, number + some.count(b"\n")
     if found.foreign and not found.rows:
         raise UsageError(
             "holds no row that can be read", where=where, expected="one JSON object a line"
         )
-    return RecordsRead(tuple(found.rows), found.truncated, tuple(found.warnings))
+    return RecordsRead(
+        tuple(found.rows), found.truncated, tuple(found.warnings), frozenset(found.schemas)
+    )
 
 
 @dataclass(slots=True)
 class _Found:
     rows: list[Row]
     warnings: list[str]
+    schemas: set[int]
     truncated: bool = False
     foreign: int = 0
 
@@ -139,6 +146,7 @@ def _each(lines: Sequence[bytes], found: _Found, *, where: str, first: int, last
             found.warnings.append(f"{where}:{number}: {place} (a crash or a full disk)")
             continue
         found.rows.append(row_from_data(data, where=f"{where}:{number}"))
+        found.schemas.add(data["schema_version"])
 
 
 def schema_problems(path: Path) -> tuple[str, ...]:
@@ -155,6 +163,11 @@ def schema_problems(path: Path) -> tuple[str, ...]:
             continue
         if isinstance(data, dict):
             versions.add(data.get("schema_version"))
+    return mixed_schemas(versions)
+
+
+def mixed_schemas(versions: Collection[Any]) -> tuple[str, ...]:
+    """As ``schema_problems``, of the versions that were read."""
     if len(versions) < 2:
         return ()
     listed = " and ".join(str(version) for version in sorted(versions, key=str))

@@ -5,8 +5,7 @@ and in-place halves of a size side by side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
@@ -22,15 +21,15 @@ _GRAVITY = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Halves:
-    """One size of a curve: its out-of-place and its in-place row, of which at least one is there. ``said``:
-    what rows were judged to be, by their identity.
+    """One size of a curve: its out-of-place and its in-place row, of which at least one is there, and what
+    can be said of each that is there.
     """
 
     out_of_place: Row | None
     in_place: Row | None
-    said: Mapping[int, Judged] = field(default_factory=dict, compare=False, repr=False)
+    judgements: tuple[Judged, ...]
 
     @property
     def first(self) -> Row:
@@ -39,23 +38,29 @@ class Halves:
         assert row is not None
         return row
 
-    @cached_property
+    @property
     def rows(self) -> tuple[Row, ...]:
         """The rows that are there."""
-        return tuple(r for r in (self.out_of_place, self.in_place) if r is not None)
+        if self.out_of_place is not None and self.in_place is not None:
+            return self.out_of_place, self.in_place
+        return (self.first,)
 
-    @cached_property
-    def judgements(self) -> tuple[Judged, ...]:
-        """What can be said of each of ``rows``."""
-        return tuple(self.said.get(id(row)) or judge_row(row) for row in self.rows)
-
-    @cached_property
+    @property
     def judged(self) -> Judged:
         """The graver of the two verdicts."""
         found = self.judgements
-        if len(found) == 2 and found[0].verdict == found[1].verdict:
+        if len(found) == 1 or found[0].verdict == found[1].verdict:
             return found[0]
         return min(found, key=lambda judged: _GRAVITY.index(judged.verdict))
+
+
+def _halves(half: Mapping[bool, Row], known: Mapping[int, Judged]) -> Halves:
+    said = tuple(
+        known.get(id(half[place])) or judge_row(half[place])
+        for place in (False, True)
+        if place in half
+    )
+    return Halves(half.get(False), half.get(True), said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,7 @@ def curves(rows: Iterable[Row], said: Mapping[int, Judged] | None = None) -> tup
     return tuple(
         Curve(
             *key,
-            tuple(
-                Halves(half.get(False), half.get(True), known) for _, half in sorted(sizes.items())
-            ),
+            tuple(_halves(half, known) for _, half in sorted(sizes.items())),
         )
         for key, sizes in groups.items()
     )

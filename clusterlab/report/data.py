@@ -22,7 +22,7 @@ from clusterlab.records.documents import (
 from clusterlab.records.ledgers import covered_by, read_collectives
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
-from clusterlab.records.store import latest_rows, schema_problems
+from clusterlab.records.store import latest_rows, mixed_schemas
 from clusterlab.verdict.against.side import split_passes, timed
 from clusterlab.verdict.groups import GroupTable, group_tables
 from clusterlab.verdict.judge import Judged, judge_rows
@@ -122,7 +122,7 @@ def load(run: RunDir) -> ReportData:
         planned_points=run.info.planned_points,
         by_data_only=of_overlaps is not None,
         said=said,
-        problems=(*schema_problems(run.records_path), *_twice(records.rows)),
+        problems=(*mixed_schemas(records.schemas), *_twice(records.rows)),
     )
     return ReportData(
         run=run,

@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
@@ -134,8 +135,15 @@ _Known = Mapping[int, Judged]
 
 def _judged_by(rows: Sequence[Row], said: _Known) -> tuple[str, ...]:
     """``90 % intervals: self-calibration of this host``, each kind once."""
-    kinds = {(miss_share(r), r.provenance): None for r in rows if _has_interval(said[id(r)])}
-    words = (f"{1 - miss:.0%} intervals: {whence or 'source not known'}" for miss, whence in kinds)
+    # The first row of each kind: there are few kinds, and rows by the hundred thousand.
+    kinds: dict[tuple[float | None, str | None], Row] = {}
+    for row in rows:
+        if _has_interval(said[id(row)]):
+            kinds.setdefault((row.predicted_coverage, row.provenance), row)
+    words = (
+        f"{1 - miss_share(row):.0%} intervals: {row.provenance or 'source not known'}"
+        for row in kinds.values()
+    )
     return tuple(dict.fromkeys(words))
 
 
@@ -153,11 +161,11 @@ def _summary(
     name: str, rows: Sequence[Row], said: _Known, significance: float, *, of_some_ranks: bool
 ) -> CollectiveSummary:
     judged = [said[id(row)] for row in rows]
-    counted = Counter(j.verdict for j in judged)
+    counted = Counter(map(_verdict, judged))
     counts = {verdict: counted[verdict] for verdict in Verdict}
     errors = [(e, row) for row in rows if (e := signed_error(row)) is not None]
     sizes = [abs(e) for e, _ in errors]
-    worst = max(errors, key=lambda pair: abs(pair[0]), default=None)
+    worst = errors[max(range(len(sizes)), key=sizes.__getitem__)] if errors else None
     return CollectiveSummary(
         collective=name,
         points=len(rows),
@@ -172,6 +180,9 @@ def _summary(
         judged=_judge_group(rows, judged, counts, significance),
         of_some_ranks=of_some_ranks,
     )
+
+
+_verdict = attrgetter("verdict")
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -191,9 +202,10 @@ def _judge_group(
             Verdict.INVALID, f"{_of(counts[Verdict.INVALID], len(rows))} delivered wrong elements"
         )
     with_interval = [row for row, j in zip(rows, judged, strict=True) if _has_interval(j)]
+    misses = [miss_share(row) for row in with_interval]
     for verdict, where in ((Verdict.SLOW, "slower"), (Verdict.FAST_UNEXPECTED, "faster")):
         outside = counts[verdict]
-        if too_many_outside(outside, [miss_share(r) for r in with_interval], significance):
+        if too_many_outside(outside, misses, significance):
             share = f"{_of(outside, len(with_interval))} {where} than expected"
             return Judged(verdict, share)
     outside = counts[Verdict.SLOW] + counts[Verdict.FAST_UNEXPECTED]
