@@ -331,13 +331,14 @@ def _say(index: Index) -> None:
 
 def _say_how_many(given: int, total: int, what: str, index: Index, asked: Filters) -> None:
     from clusterlab.cli.shown import shown
+    from clusterlab.report.history import count
     from clusterlab.runs.history_hints import hints
 
     if given < total:
         typer.echo(f"clusterlab: {given} of {total} {what} (--most 0: all)", err=True)
     elif not total:
         runs = len(index.runs.entries)
-        typer.echo(f"clusterlab: no {what} of {runs} runs are asked for by this", err=True)
+        typer.echo(f"clusterlab: of {count(runs, 'run')} no {what} fit", err=True)
         for hint in hints(index, asked):
             typer.echo(shown(f"clusterlab: {hint}"), err=True)
 

@@ -32,7 +32,7 @@ Timing = Annotated[str, typer.Option("--timing", help="eager, graph, direct.")]
 Backend = Annotated[str, typer.Option("--backend", help="gloo, nccl.")]
 Size = Annotated[str, typer.Option("--size", help="1M, 64K:1G, or small, mid, large.")]
 Group = Annotated[
-    str, typer.Option("--group", help="Ranks as 0-7, or their name: 'rail 3', 'host n07'.")
+    str, typer.Option("--group", help="Ranks as 0-7 or 2,3, or their name: 'rail 3', 'host n07'.")
 ]
 Link = Annotated[
     str,

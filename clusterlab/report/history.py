@@ -30,8 +30,9 @@ def run_cells(runs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def _run(run: Mapping[str, Any]) -> list[str]:
     hosts = run.get("hosts") or []
-    where = run.get("cluster") or run.get("fabric") or "-"
-    on = f"{where}: {hosts[0]}{f' +{len(hosts) - 1}' if len(hosts) > 1 else ''}" if hosts else where
+    where = [run.get("cluster") or run.get("fabric")]
+    where += [f"{hosts[0]}{f' +{len(hosts) - 1}' if len(hosts) > 1 else ''}"] if hosts else []
+    on = ": ".join(part for part in where if part) or NOT_KNOWN
     planned, points = run.get("planned"), run.get("points")
     measured = NOT_KNOWN if points is None else str(points)
     if planned is not None and points is not None and points < planned:
@@ -80,6 +81,11 @@ def _row(row: Mapping[str, Any]) -> list[str]:
         short(row["verdict"]),
         short(row["run"], 80),
     ]
+
+
+def count(number: int, what: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def short(text: object, longest: int = _LONGEST) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clusterlab.core.sizes import human_size
-from clusterlab.report.history import short
+from clusterlab.report.history import count, short
 from clusterlab.report.numbers import NOT_KNOWN, three_digits
 from clusterlab.report.text import plain
 from clusterlab.verdict.against.changes import What
@@ -24,6 +24,8 @@ BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 _HEIGHT = 0.2
 """A picture's full height is at least this share of its largest value: noise is no mountain range."""
 _MOST_HOSTS = 6
+_MOST_ALONE = 8
+_MOST_NAMES = 4
 Data = Mapping[str, Any]
 
 
@@ -33,14 +35,14 @@ def head_line(machine: Data) -> str:
         machine[key] for key in ("cluster", "fabric", "gpus", "layout", "backend") if machine[key]
     ]
     days = f"{machine['first_utc'][:10]} to {machine['last_utc'][:10]}"
-    return f"{', '.join(short(name) for name in names)}: {machine['runs']} runs, {days}"
+    return f"{', '.join(short(name) for name in names)}: {count(machine['runs'], 'run')}, {days}"
 
 
 def finding_lines(machine: Data) -> Iterator[str]:
     """Nodes first, then what changed as a whole, then single series; or that nothing did."""
     nodes = list(_node_lines(machine["slow_nodes"]))
     shifts = list(_shift_lines(machine["cells"]))
-    alone = [_alone_line(one) for one in machine["alone"]]
+    alone = list(_alone_lines(machine["alone"]))
     yield from (*nodes, *shifts, *alone)
     for change in machine["together"]:
         if change["what"] in {What.REGRESSION, What.IMPROVEMENT}:
@@ -48,7 +50,7 @@ def finding_lines(machine: Data) -> Iterator[str]:
     yield from _recent_lines(machine["cells"], shown=bool(shifts))
     if machine["wrong_rows"]:
         yield (
-            f"wrong data in {machine['wrong_rows']} rows, which count in nothing here "
+            f"wrong data in {count(machine['wrong_rows'], 'row')}, which count in nothing here "
             "(clusterlab runs list --verdict invalid)"
         )
     if not (nodes or shifts or alone):
@@ -106,13 +108,30 @@ def _nodes(nodes: Data) -> str:
     return f"nodes: {named}{more}{rest}"
 
 
-def _alone_line(one: Data) -> str:
+def _alone_lines(alone: Sequence[Data]) -> Iterator[str]:
+    """Series on the same hosts since the same run are told together: the pairs of ranks of one link."""
+    together: dict[tuple[object, ...], list[Data]] = {}
+    for one in alone:
+        hosts = tuple(sorted(one["hosts"])) if one["ranks"] else one["group"]
+        together.setdefault((one["since"]["run"], hosts), []).append(one)
+    groups = list(together.values())
+    for own in groups[:_MOST_ALONE]:
+        first = own[0]
+        hosts = ", ".join(short(host) for host in sorted(first["hosts"])[:_MOST_HOSTS])
+        on = f" on {hosts}" if first["ranks"] and hosts else ""
+        names = list(dict.fromkeys(_alone_name(one) for one in own))
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        times = sorted(one["ratio"] for one in own)
+        factor = f"×{times[0]:.3g}" + (f" to ×{times[-1]:.3g}" if len(times) > 1 else "")
+        yield f"slower alone{on}  time {factor}, about since {_when(first['since'])}"
+        yield f"           {', '.join(names[:_MOST_NAMES])}{more}"
+    if len(groups) > _MOST_ALONE:
+        yield f"           and {len(groups) - _MOST_ALONE} more such (--json has them)"
+
+
+def _alone_name(one: Data) -> str:
     where = f" of {short(one['group'])}" if one["group"] else ""
-    hosts = ", ".join(short(host) for host in one["hosts"][:_MOST_HOSTS])
-    return (
-        f"slower alone  {one['collective']}{where} {human_size(one['size_bytes'])}, {one['timing']}: "
-        f"time ×{one['ratio']:.3g}, about since {_when(one['since'])}{f' (on {hosts})' if hosts else ''}"
-    )
+    return f"{one['collective']}{where} {human_size(one['size_bytes'])}, {one['timing']}"
 
 
 def _recent_lines(cells: Sequence[Data], *, shown: bool) -> Iterator[str]:

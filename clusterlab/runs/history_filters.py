@@ -99,7 +99,7 @@ def filters(
         timings=_known(timing, _TIMINGS, "--timing"),
         backends=_words(backend),
         sizes=tuple(_sizes(word) for word in _words(size)),
-        groups=_words(group),
+        groups=(group.strip(),) if group.strip() else (),  # ranks have commas of their own
         link=link.strip() or None,
         verdicts=_known(verdict, [v.value for v in Verdict], "--verdict"),
     )

@@ -149,7 +149,8 @@ def _plain(value: Any) -> Any:
 def _keys(found: Found, kind: Places) -> Places:
     """One number for each series: the same where kind of machine and point are."""
     key, different = _dense(kind)
-    for name in _POINT:
+    # The same ranks on other hosts are another pair, or another group.
+    for name in (*_POINT, "hosts"):
         codes, width = _dense(found.table.arrays[name])
         if width == 1:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
@@ -15,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.main import main
+from clusterlab.core.dtypes import dtype
 from clusterlab.core.placement import Placement, RankPlacement
+from clusterlab.core.rows import make_point
 from clusterlab.records import run_dir
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.index_files import LIST
@@ -143,6 +146,51 @@ def test_a_query_is_a_table_csv_or_json(nights: Path, capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 41
     assert not err
+
+
+@pytest.fixture
+def nights_of_pairs(tmp_path: Path) -> Path:
+    """Twenty nights of messages between four ranks on three hosts; from the thirteenth on those between n1
+    and n2 take 1.4 times as long. On the last, the same ranks were on other hosts.
+    """
+    hosts = ("n0", "n0", "n1", "n2")
+    for number in range(20):
+        rng = random.Random(number)
+        own = hosts if number < 19 else ("m0", "m0", "m1", "m2")
+        when = START + timedelta(days=number)
+        run = start_attempt(create_run("pairs", root=tmp_path, command=("x",), now=when), now=when)
+        write_placement(
+            run.path, Placement(tuple(RankPlacement(r, host, r) for r, host in enumerate(own)))
+        )
+        rows = []
+        for a, b in itertools.permutations(range(4), 2):
+            point = make_point("send", 1 << 25, dtype("float32"), 2, ranks=(a, b))
+            slow = 1.4 if {own[a], own[b]} == {"n1", "n2"} and number >= 13 else 1.0
+            row = fake_row(point, rng, noise=0.006, slow=slow)
+            rows.append(replace(row, backend="nccl", time_utc=utc_text(when)))
+        run.records_path.write_bytes(b"".join(map(row_to_line, rows)))
+        end_attempt(run, 0, now=when)
+    return tmp_path
+
+
+def test_since_when_is_a_link_slow(
+    nights_of_pairs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["runs", "trend", "--runs", str(nights_of_pairs)]
+    assert main([*words, "--host", "n0,n1"]) == 1
+    out = capsys.readouterr().out
+    assert "slower alone on n1, n2  time ×1." in out
+    assert "about since 2026-12-12" in out
+    assert main([*words, "--link", "n1,n2", "--json"]) == 1
+    (machine,) = json.loads(capsys.readouterr().out)
+    assert {tuple(one["ranks"]) for one in machine["series"]} == {(2, 3), (3, 2)}
+    assert [one["runs"] for one in machine["series"]] == [19, 19]
+    assert main([*words, "--link", "n0,n2"]) == 0
+    assert main([*words, "--link", "m1,m2"]) == 3
+    assert main(["runs", "list", "--runs", str(nights_of_pairs), "--link", "m2,m1", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["runs", "query", "--runs", str(nights_of_pairs), "--group", "2,3", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 20
 
 
 HOSTILE = (

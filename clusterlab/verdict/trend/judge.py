@@ -120,7 +120,7 @@ def _windows(part: Part, recent: int) -> tuple[_Range, _Range]:
     """
     runs = len(part.runs)
     few = 2 * LEAST <= runs < 3 * recent
-    cut = split(part.paces) if few else runs - min(recent, max(1, runs // 3))
+    cut = split(part.paces) if few else max(0, runs - min(recent, max(1, runs // 3)))
     return (max(0, cut - BEFORE), cut), (cut, runs)
 
 
@@ -133,7 +133,7 @@ def _quiet(part: Part, windows: tuple[_Range, _Range]) -> tuple[Part, int, int]:
 
 
 def _window(part: Part, low: int, high: int) -> Window | None:
-    return Window(int(part.runs[low]), int(part.runs[high - 1])) if low < high else None
+    return Window(int(part.runs[low]), int(part.runs[high - 1])) if 0 <= low < high else None
 
 
 def _pairs(

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clusterlab.verdict.against.changes import What
 from clusterlab.verdict.against.side import Timed
@@ -212,3 +214,35 @@ def test_a_split_leaves_runs_on_either_side() -> None:
         for at in range(n):
             found = split(np.array([0.0] * at + [1.0] * (n - at)))
             assert 1 <= found <= n - 1
+
+
+@given(
+    runs=st.integers(1, 16),
+    seed=st.integers(0, 10_000),
+    gaps=st.sampled_from([0.0, 0.3, 0.9]),
+    shaken=st.sampled_from([0.0, 0.5, 1.0]),
+    unknown=st.sampled_from([0.0, 0.5, 1.0]),
+    named=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_missing_there_is_an_answer(
+    runs: int, seed: int, gaps: float, shaken: float, unknown: float, named: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    series = []
+    for size in SIZES[::3]:
+        at = np.flatnonzero(rng.random(runs) >= gaps)
+        if not len(at):
+            continue
+        times = np.exp(5 + rng.normal(0, 0.3, len(at)))
+        times[rng.random(len(at)) < unknown] = np.nan
+        steady = rng.random(len(at)) >= shaken
+        series.append(Series(Timed("all_reduce", size, 8, 1.0), at, times, steady, loops=True))
+    once = [Once(f"run{i}", i, (f"h{i % 3}",) if named else ()) for i in range(runs)]
+    trend = trend_of(once, series)
+    assert {i for cell in trend.cells for i in cell.series} == set(range(len(series)))
+    for cell in trend.cells:
+        assert all(0 < shift.at < runs for shift in cell.shifts)
+        if cell.runs < FEWEST_RUNS:
+            assert cell.change.what is What.NO_VERDICT
+            assert cell.change.why
