@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ def compare_page(found: Sequence[Comparison], typed: Sequence[str], command: str
         .render(
             views=views,
             mark=outcome_mark(worst),
+            tally=Counter(view.mark.word for view in views).most_common(),
             change_heads=CHANGE_HEADS,
             point_heads=POINT_HEADS,
             command=plain(command),

@@ -116,7 +116,8 @@ def test_several_are_told_apart(tmp_path: Path) -> None:
     page = page_of(tmp_path, *sides)
     said = text_of(page)
     assert all(side.name in said for side in sides)
-    assert [said.count(word) for word in ("▼ regression", "▲ improvement")] == [2, 2]
+    assert "▼ regression The worst of 3:" in said.partition("Each against A")[0]
+    assert [said.count(word) for word in ("▼ regression", "▲ improvement")] == [3, 2]
     names = re.findall(r'\bid="([^"]+)"', page)
     assert len(names) == len(set(names))
 
