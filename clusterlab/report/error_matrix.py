@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,13 +41,15 @@ def error_matrix(rows: Iterable[Row]) -> ErrorMatrix | None:
     if not errors:
         return None
     several = len({row.timing for row, _ in errors}) > 1
-    names = tuple(dict.fromkeys(_name(row, several) for row, _ in errors))
+    ways = {(row.collective, row.timing): _name(row, several) for row, _ in errors}
+    names = tuple(dict.fromkeys(ways.values()))
     grouped = len({row.requested_bytes for row, _ in errors}) > _MOST_ROWS
     cells: dict[int, dict[str, list[float]]] = {}
     for row, error in errors:
         size = row.requested_bytes
-        key = 2 ** int(math.log2(size)) if grouped else size
-        cells.setdefault(key, {}).setdefault(_name(row, several), []).append(error)
+        key = 1 << (max(1, size).bit_length() - 1) if grouped else size
+        name = ways[row.collective, row.timing]
+        cells.setdefault(key, {}).setdefault(name, []).append(error)
     table = tuple(
         (human_size(size), tuple(_cell(cells[size].get(name)) for name in names))
         for size in sorted(cells)
