@@ -112,6 +112,54 @@ def explained(
     return Explained(value + price, fit, outliers, log_curve + own)
 
 
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """``Spread`` of each of several curves: an array each."""
+
+    latency: Array
+    rate: Array
+    model: Array
+    point: Array
+
+
+def log_likelihoods(points: Points, log_curves: Array, widths: Widths, inside: Array) -> Array:
+    """What ``explained`` finds of each of several curves (rows of ``log_curves`` and of ``inside``), at once:
+    a table has hundreds of them.
+    """
+    count, many = log_curves.shape
+    steps, nbytes = shares(points.log_size, log_curves)
+    unsure = widths.model[:, None] * _unsure(nbytes)
+    between = points.alike * _squares(unsure)
+    between += _squares(widths.latency[:, None] * steps) + _squares(widths.rate[:, None] * nbytes)
+    noise = widths.point[:, None] ** 2 + (INSIDE * inside) ** 2
+    residual = points.log_time - log_curves
+    value, outliers = np.zeros(count), np.zeros(count, dtype=int)
+    at_all = np.arange(many)
+    left = np.arange(count)
+    while len(left):
+        total = between[left]
+        total[:, at_all, at_all] += noise[left]
+        inverse = np.linalg.inv(total)
+        solved = np.einsum("kij,kj->ki", inverse, residual[left])
+        value[left] = -0.5 * np.einsum("ki,ki->k", residual[left], solved)
+        value[left] -= 0.5 * np.linalg.slogdet(total)[1]
+        alone = np.abs(solved) / np.sqrt(inverse[:, at_all, at_all])
+        alone[noise[left] >= OUTLIER_SPREAD**2] = 0.0
+        at = np.argmax(alone, axis=1)
+        far = np.max(alone, axis=1) >= _FAR
+        more = far & (outliers[left] < max(1, int(_MOST_OUTLIERS * many)))
+        left, at = left[more], at[more]
+        noise[left, at] = OUTLIER_SPREAD**2
+        outliers[left] += 1
+    value += outliers * math.log(OUTLIER_SHARE) - 0.5 * many * math.log(2 * math.pi)
+    return np.asarray(value, dtype=np.float64)
+
+
+def _squares(rows: Array) -> Array:
+    """The outer product of each row with itself."""
+    return np.asarray(rows[:, :, None] * rows[:, None, :], dtype=np.float64)
+
+
 def covariance(points: Points, log_curve: Array, spread: Spread) -> Array:
     """Of the points of one table, without each one's own noise."""
     steps, nbytes = shares(points.log_size, log_curve)
@@ -124,9 +172,11 @@ def covariance(points: Points, log_curve: Array, spread: Spread) -> Array:
 
 
 def shares(log_size: Array, log_curve: Array) -> tuple[Array, Array]:
-    """The shares of latency and of bytes in the time of each point of a curve."""
-    least = float(np.min(log_curve))
-    slope_one = float(np.max(log_size - log_curve))  # bytes over µs at the best rate
+    """The shares of latency and of bytes in the time of each point of a curve, or of each row of several."""
+    least = np.min(log_curve, axis=-1, keepdims=True)
+    slope_one = np.max(
+        log_size - log_curve, axis=-1, keepdims=True
+    )  # bytes over µs at the best rate
     nbytes = np.clip(np.exp(log_size - slope_one - log_curve), 0.0, 1.0)
     steps = np.clip(np.exp(least - log_curve), 0.0, 1.0)
     total = np.maximum(steps + nbytes, 1e-9)

@@ -64,6 +64,27 @@ def _forced(scene: Scene, code: str, variable: str, values: object) -> Iterator[
                 latency=0.15,
                 model=0.1,
             )
+            if value in _LATE:
+                yield from _hidden_latency(scene, code, f"{variable}={value}", curve)
+
+
+_LATE = ("Ring", "Simple")
+"""What costs latency more than rate, and much or little of it: a step's time is a site's own."""
+
+
+def _hidden_latency(scene: Scene, code: str, variant: str, log_curve: Array) -> Iterator[Candidate]:
+    """That latency, more or less than the model has it, at every size where nothing else takes longer."""
+    for times in (0.5, 0.7, 1.0, 1.4, 2.0):
+        latency = float(log_curve.min()) + math.log(times)
+        if latency < float(scene.expected.min()) + _SHOWS:
+            continue
+        what = f"{variant}, {math.exp(latency):.0f} µs where calls are short"
+        for sharp in (1.7, 3.0):
+            curve = np.logaddexp(sharp * scene.expected, sharp * latency) / sharp
+            yield Candidate(code, what, curve, weight=0.1, latency=-0.02)
+
+
+_SHOWS = math.log(1.3)
 
 
 def _channels(scene: Scene) -> Iterator[Candidate]:

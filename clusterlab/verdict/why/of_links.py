@@ -45,4 +45,4 @@ def _without_nvls(scene: Scene) -> Iterator[Candidate]:
         return
     curve = scene.under({"NCCL_NVLS_ENABLE": "0"})
     if curve is not None:
-        yield Candidate("NVLS_OFF", "NCCL_NVLS_ENABLE=0", curve)
+        yield Candidate("NVLS_OFF", "NCCL_NVLS_ENABLE=0", curve, rate=0.06)

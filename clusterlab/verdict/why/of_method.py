@@ -10,7 +10,13 @@ import numpy as np
 from clusterlab.verdict.why.candidate import Candidate
 from clusterlab.verdict.why.scene import Scene
 
-_SHARP = 4.0
+_SHARP = 10.0
+"""A call that is being issued waits for the one before: of the two the longer counts, and hardly both."""
+
+_FLOORS = tuple(1.3 * 1.2**k for k in range(17))
+_SLOWER = tuple(1.12 * 1.12**k for k in range(10))
+_LATE_US = tuple(30.0 * 1.45**k for k in range(14))
+"""Severities lie so close that a site's own factors reach from one to the next."""
 
 
 def of_method(scene: Scene) -> Iterator[Candidate]:
@@ -45,11 +51,11 @@ def _cold_start(scene: Scene) -> Iterator[Candidate]:
 def _overhead(scene: Scene) -> Iterator[Candidate]:
     """A floor under every call, hidden behind what takes longer."""
     floor = float(np.exp(scene.expected.min()))
-    for times in (1.5, 2.0, 3.0, 4.5, 7.0, 12.0, 25.0):
+    for times in _FLOORS:
         least = math.log(floor * times)
         curve = np.logaddexp(_SHARP * scene.expected, _SHARP * least) / _SHARP
         what = f"no call below {floor * times:.0f} µs"
-        yield Candidate("HOST_OVERHEAD_SMALL", what, curve, latency=-0.2)
+        yield Candidate("HOST_OVERHEAD_SMALL", what, curve, latency=-0.05)
 
 
 def _affinity(scene: Scene) -> Iterator[Candidate]:
@@ -66,20 +72,28 @@ def _affinity(scene: Scene) -> Iterator[Candidate]:
 
 def _late_rank(scene: Scene) -> Iterator[Candidate]:
     """One rank slower in all it does, or late by the same time in every call."""
-    for factor in (1.15, 1.3, 1.6, 2.0, 3.0):
+    for factor in _SLOWER:
         curve = scene.expected + math.log(factor)
-        yield Candidate("SLOW_RANK", f"one rank {factor:g} times slower", curve, latency=-0.05)
+        yield Candidate(
+            "SLOW_RANK", f"one rank {factor:.3g} times slower", curve, latency=-0.05, rate=0.03
+        )
     floor = float(np.exp(scene.expected.min()))
-    for late in (50.0, 150.0, 500.0, 1500.0, 5000.0):
+    for late in _LATE_US:
         if late < floor:
             continue
-        for slower in (1.0, 1.4, 2.0):
-            curve = np.log(np.exp(scene.expected) * slower + late)
-            what = f"one rank {late:g} µs late" + (
+        for slower, unsteady, weight in (
+            (1.0, 0.15, 1.0),
+            (1.0, 0.4, 1.0),
+            (1.4, 0.4, 0.2),
+            (2.0, 0.4, 0.2),
+        ):
+            times = np.exp(scene.expected) * slower + late
+            what = f"one rank {late:.3g} µs late" + (
                 "" if slower == 1 else f" and {slower:g} times slower"
             )
-            weight = 1.0 if slower == 1 else 0.2
-            yield Candidate("SLOW_RANK", what, curve, weight, point=0.12)
+            # How late differs from call to call, as far as that is what a call takes.
+            waits = unsteady * late / times
+            yield Candidate("SLOW_RANK", what, np.log(times), weight, model=0.1, inside=waits)
 
 
 def _shared_gpu(scene: Scene) -> Iterator[Candidate]:

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clusterlab.verdict.why.candidate import Candidate
-from clusterlab.verdict.why.likelihood import Explained, Spread, explained
+from clusterlab.verdict.why.likelihood import (
+    Array,
+    Explained,
+    Spread,
+    Widths,
+    explained,
+    log_likelihoods,
+)
 from clusterlab.verdict.why.priors import prior
 from clusterlab.verdict.why.scene import Scene
 from clusterlab.verdict.why.taxonomy import UNKNOWN
@@ -33,6 +40,12 @@ _ANYTHING = Spread(latency=1.2, rate=0.9, model=1.2, point=0.08)
 """Of a cause that nobody knows: any smooth curve."""
 
 
+_CHANGE = 0.1
+"""What a change does between floor and plateau is known no better, whatever the cause: were one cause known
+worse than another, it would fit what the model gets wrong, and win by that.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """``probability`` of a code among all; its best variant, and how that fits."""
@@ -45,15 +58,13 @@ class Ranked:
 
 def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
     """Every code that any candidate stands for, most probable first; UNKNOWN among them."""
-    found: defaultdict[str, list[tuple[Candidate, Explained]]] = defaultdict(list)
-    every = [one for candidate in candidates for one in _ways(scene, candidate)]
-    badly = [_under(scene, one, SPREADS[1]) for one in every]
-    least = max(fit.log_likelihood for fit in badly) - _FAR_BEHIND
-    for one, fit in zip(every, badly, strict=True):
-        far = fit.log_likelihood < least
-        found[one.code].append((one, fit if far else _explained(scene, one, fit)))
-    unknown = Candidate(UNKNOWN, "any smooth slowdown", scene.expected)
-    found[UNKNOWN] = [(unknown, explained(scene.data, scene.expected, _ANYTHING))]
+    every = [unsure(one) for candidate in candidates for one in _ways(scene, candidate)]
+    found: defaultdict[str, list[tuple[Candidate, float]]] = defaultdict(list)
+    for one, likelihood in zip(every, _likelihoods(scene, every), strict=True):
+        found[one.code].append((one, likelihood))
+    unknown = explained(scene.data, scene.expected, _ANYTHING)
+    anything = Candidate(UNKNOWN, "any smooth slowdown", scene.expected)
+    found[UNKNOWN] = [(anything, unknown.log_likelihood)]
     trust = min(1.0, TRUSTED_POINTS / len(scene.data))
     logs = {
         code: math.log(prior(code, scene)) + _evidence(variants, trust)
@@ -62,26 +73,73 @@ def rank(scene: Scene, candidates: Iterable[Candidate]) -> list[Ranked]:
     total = _log_sum(list(logs.values()))
     ranked = []
     for code, variants in found.items():
-        best, fit = max(variants, key=lambda v: v[1].log_likelihood + math.log(v[0].weight))
+        best, _ = max(variants, key=lambda v: v[1] + math.log(v[0].weight))
+        fit = unknown if code == UNKNOWN else _explained(scene, best)
         ranked.append(Ranked(code, math.exp(logs[code] - total), best, fit))
     return sorted(ranked, key=lambda one: -one.probability)
 
 
+def unsure(candidate: Candidate) -> Candidate:
+    """At least as unsure of what the change does as of any other's; but for a window, which is anything."""
+    if candidate.inside is not None:
+        return candidate
+    resource = candidate.code in _OF_A_RESOURCE
+    return replace(
+        candidate,
+        model=max(candidate.model, _CHANGE),
+        latency=max(candidate.latency, _CHANGE) if resource else candidate.latency,
+    )
+
+
+def _likelihoods(scene: Scene, every: Sequence[Candidate]) -> Array:
+    """Log likelihood of each, a mean over both kinds of systems."""
+    if not every:
+        return np.zeros(0)
+    badly = _under(scene, every, SPREADS[1])
+    near = np.flatnonzero(badly >= badly.max() - _FAR_BEHIND)
+    found = badly.copy()
+    well = _under(scene, [every[int(i)] for i in near], SPREADS[0])
+    found[near] = np.logaddexp(well, badly[near]) - math.log(2)
+    return found
+
+
+def _under(scene: Scene, every: Sequence[Candidate], spread: Spread) -> Array:
+    """Log likelihood of each in systems of one kind."""
+    nothing = np.zeros(len(scene.data))
+    return log_likelihoods(
+        scene.data,
+        np.array([one.log_curve for one in every]),
+        Widths(
+            np.array([_wider(spread.latency, one.latency) for one in every]),
+            np.array([_wider(spread.rate, one.rate) for one in every]),
+            np.array([_wider(spread.model, one.model) for one in every]),
+            np.array([_wider(spread.point, one.point) for one in every]),
+        ),
+        np.array([nothing if one.inside is None else one.inside for one in every]),
+    )
+
+
 def _ways(scene: Scene, candidate: Candidate) -> Sequence[Candidate]:
-    """A resource with less to give may slow all that grows with the bytes, as the model has it, add no more
-    than the bytes' own time, or (seldom) hide behind what else takes time.
+    """A resource with less to give may slow all that grows with the bytes, as the model has it; it may add
+    the bytes' own time, and of what else grows with them none, half or all in proportion; or (seldom) it
+    hides behind what else takes time.
     """
     if candidate.code not in _OF_A_RESOURCE:
         return (candidate,)
-    added = replace(candidate, log_curve=scene.added(candidate.log_curve))
+    share = candidate.weight / len(_ALONG)  # these are one way, known in part
+    added = [
+        replace(candidate, log_curve=scene.added(candidate.log_curve, along), weight=share)
+        for along in _ALONG
+    ]
     hidden = replace(
         candidate,
         log_curve=scene.sharp(candidate.log_curve),
         weight=_HIDDEN * candidate.weight,
     )
-    return candidate, added, hidden
+    return candidate, *added, hidden
 
 
+_ALONG = (0.0, 0.5, 1.0)
 _HIDDEN = 0.3
 
 _OF_A_RESOURCE = frozenset(
@@ -93,34 +151,34 @@ _OF_A_RESOURCE = frozenset(
 )  # fmt: skip
 
 
-def _explained(scene: Scene, candidate: Candidate, badly: Explained) -> Explained:
-    """Over both kinds of systems, ``badly`` known ones looked at already; the fit is of the likelier one."""
-    both = [_under(scene, candidate, SPREADS[0]), badly]
-    likelier = max(both, key=lambda one: one.log_likelihood)
-    mean = _log_sum([one.log_likelihood for one in both]) - math.log(len(both))
-    return replace(likelier, log_likelihood=mean)
-
-
-def _under(scene: Scene, candidate: Candidate, spread: Spread) -> Explained:
-    wider = replace(
-        spread,
-        latency=_wider(spread.latency, candidate.latency),
-        rate=_wider(spread.rate, candidate.rate),
-        model=_wider(spread.model, candidate.model),
-        point=_wider(spread.point, candidate.point),
-    )
-    return explained(scene.data, candidate.log_curve, wider, candidate.inside)
+def _explained(scene: Scene, candidate: Candidate) -> Explained:
+    """How it fits in the kind of systems that is likelier."""
+    both = [
+        explained(
+            scene.data,
+            candidate.log_curve,
+            Spread(
+                latency=_wider(spread.latency, candidate.latency),
+                rate=_wider(spread.rate, candidate.rate),
+                model=_wider(spread.model, candidate.model),
+                point=_wider(spread.point, candidate.point),
+            ),
+            candidate.inside,
+        )
+        for spread in SPREADS
+    ]
+    return max(both, key=lambda one: one.log_likelihood)
 
 
 def _wider(width: float, more: float) -> float:
     return math.hypot(width, more) if more >= 0 else max(0.05, width + more)
 
 
-def _evidence(variants: Sequence[tuple[Candidate, Explained]], trust: float) -> float:
+def _evidence(variants: Sequence[tuple[Candidate, float]], trust: float) -> float:
     """Mean likelihood over a code's variants, in logarithms: a cause that can be anything pays for it."""
     weights = np.array([candidate.weight for candidate, _ in variants])
     among = max(weights.sum(), *(candidate.among for candidate, _ in variants))
-    logs = trust * np.array([fit.log_likelihood for _, fit in variants])
+    logs = trust * np.array([likelihood for _, likelihood in variants])
     logs = logs + np.log(weights / among)
     return _log_sum(list(logs))
 

@@ -17,6 +17,9 @@ from clusterlab.verdict.why.world import World
 _SHARP = 8.0
 _SLOWER_FLOOR = 0.1
 
+_OF_BYTES = 1.5
+"""What else grows with the bytes is at most so many times their own time: the rest is steps."""
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -87,9 +90,9 @@ class Scene:
         """Share of bytes in each point's time by ``log_curve``."""
         return shares(self.data.log_size, log_curve)[1]
 
-    def added(self, log_curve: Array) -> Array:
-        """The same floor and the same rate of bytes, and nothing else slower than expected: pipes that fill
-        and chunks too small for the links take what they took.
+    def added(self, log_curve: Array, along: float = 0.0) -> Array:
+        """The same floor and the same rate of bytes. Of what else grows with the bytes (pipes that fill,
+        chunks too small for the links) the share ``along`` is slower in proportion.
 
         So it is where published systems differ in a link's rate alone: by less than the plateaus' ratio
         below some 8 MiB, by all of it from 32 MiB on.
@@ -97,9 +100,11 @@ class Scene:
         log_size = self.data.log_size
         best = float(np.max(log_size - self.expected))  # log of the best bytes per µs
         slower = np.exp(best - float(np.max(log_size - log_curve)))
-        wire = np.exp(log_size - best) * max(0.0, slower - 1)
-        floor = np.exp(float(np.min(log_curve))) - np.exp(float(np.min(self.expected)))
-        times = np.exp(self.expected) + wire + max(0.0, floor)
+        wire = np.exp(log_size - best)
+        least = np.exp(float(np.min(self.expected)))
+        rest = np.clip(np.exp(self.expected) - least - wire, 0.0, _OF_BYTES * wire)
+        floor = max(0.0, np.exp(float(np.min(log_curve))) - least)
+        times = np.exp(self.expected) + floor + max(0.0, slower - 1) * (wire + along * rest)
         return np.asarray(np.log(times), dtype=np.float64)
 
     def sharp(self, log_curve: Array) -> Array:

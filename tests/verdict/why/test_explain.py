@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from clusterlab.core.findings import Verdict
+from clusterlab.cost.scoring.asked import Asked
+from clusterlab.cost.scoring.scored import request_for
 from clusterlab.verdict.why.described import Said
-from clusterlab.verdict.why.explain import explain_table
+from clusterlab.verdict.why.explain import candidates, explain_table
+from clusterlab.verdict.why.rank import unsure
+from clusterlab.verdict.why.scene import Scene
 from clusterlab.verdict.why.taxonomy import causes
+from clusterlab.verdict.why.world import world_of
 from tests.verdict.why.systems import SIZES, SYSTEMS, at_most, changed, points_of
 
 
@@ -24,6 +31,11 @@ def test_what_the_model_says_is_as_expected(system: str, collective: str) -> Non
 
 def after(first: int, factor: float) -> Callable[[int, float], float]:
     return lambda size, time_us: time_us * (factor if size >= first else 1.0)
+
+
+def scene_of(system: str) -> Scene:
+    points = tuple(points_of(system))
+    return Scene(world_of(request_for(points[-1], None, Asked())), points)
 
 
 CHANGES: dict[str, tuple[str, str, Callable[[int, float], float]]] = {
@@ -55,6 +67,46 @@ def test_one_change_is_among_the_first_three(change: str) -> None:
     answer = explain_table(changed(points_of(system), make))
     named = [h.code for h in answer.hypotheses[:3]]
     assert code in named, [(h.code, h.score, h.variant) for h in answer.hypotheses[:5]]
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [("SLOW_RANK", late) for late in (85.0, 260.0, 900.0, 2600.0)]
+    + [("HOST_OVERHEAD_SMALL", floor) for floor in (110.0, 190.0, 330.0)],
+)
+def test_any_severity_is_named_not_those_alone_that_are_tried(code: str, severity: float) -> None:
+    def make(_: int, time_us: float) -> float:
+        return time_us + severity if code == "SLOW_RANK" else max(time_us, severity)
+
+    answer = explain_table(changed(points_of("a100-4x8"), make))
+    named = {h.code: h.fit for h in answer.hypotheses[:3]}
+    assert code in named, [(h.code, h.score, h.variant) for h in answer.hypotheses[:5]]
+    assert (named[code] or 9) < 1.1
+
+
+@pytest.mark.parametrize("system", ["h100-2x8", "a100-4x8", "l40s-4"])
+def test_what_is_slower_along_with_the_bytes_lies_between_its_ends(system: str) -> None:
+    scene = scene_of(system)
+    slower = scene.expected + math.log(2.5) * scene.bytes_share(scene.expected)
+    none, half, whole = (scene.added(slower, along) for along in (0.0, 0.5, 1.0))
+    assert (scene.expected <= none + 1e-9).all() and (none <= half).all() and (half <= whole).all()
+    assert whole - scene.expected == pytest.approx(
+        np.minimum(whole - scene.expected, math.log(2.5) + 1e-9)
+    )
+    assert none[-1] - scene.expected[-1] == pytest.approx(math.log(2.5), abs=0.1)
+
+
+def test_no_cause_is_known_worse_than_another_but_where_it_says_so() -> None:
+    scene = scene_of("h100-2x8")
+    every = list(candidates(scene))
+    widths = {one.code: unsure(one).model for one in every if one.inside is None}
+    assert len(widths) > 12
+    assert min(widths.values()) >= 0.1
+    wider = {code for code, width in widths.items() if width > 0.1}
+    # Host memory, sockets, cores and a network that collapses differ from host to host.
+    assert wider <= {
+        "P2P_DISABLED", "TCP_FALLBACK", "CPU_AFFINITY", "CONGESTION_OVERSUBSCRIPTION",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("change", [c for c in CHANGES if "cold" not in c and "clock" not in c])

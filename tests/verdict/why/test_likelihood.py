@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from clusterlab.verdict.why.bands import bands_of
-from clusterlab.verdict.why.likelihood import Points, Spread, covariance, explained, shares
+from clusterlab.verdict.why.likelihood import (
+    Points,
+    Spread,
+    Widths,
+    covariance,
+    explained,
+    log_likelihoods,
+    shares,
+)
 from clusterlab.verdict.why.ordinary import Ordinary, Seen, ordinary
 
 SIZES = np.array([2.0**k for k in range(3, 33)])
@@ -76,3 +84,29 @@ def test_a_floor_s_delay_is_not_the_middle_s_too() -> None:
     assert abs(found["middle"]) < 0.1 and found["plateau"] == 0.0
     inside = np.where((SIZES >= 1 << 18) & (SIZES <= 1 << 21), math.log(4), 0.0)
     assert bands_of(SIZES, inside)["hump"] == pytest.approx(math.log(4))
+
+
+def test_many_curves_at_once_are_as_likely_as_each_alone() -> None:
+    draw = np.random.default_rng(12)
+    for rows in (5, 30):
+        sizes = np.log(SIZES[:rows])
+        times = CURVE[:rows] + draw.normal(0, 0.1, rows)
+        times[rows // 2] += 2.0  # one row, or more with a curve that is off, is set aside
+        some = Points(sizes, times)
+        curves = CURVE[:rows] + draw.normal(0, 0.3, (9, 1)) + draw.normal(0, 0.05, (9, rows))
+        inside = np.where(draw.random((9, rows)) < 0.2, 0.5, 0.0)
+        spreads = [Spread(*draw.uniform(0.02, 0.5, 4)) for _ in range(9)]
+        widths = Widths(
+            *(
+                np.array([getattr(one, name) for one in spreads])
+                for name in ("latency", "rate", "model", "point")
+            )
+        )
+        alone = [
+            explained(some, curve, spread, window)
+            for curve, spread, window in zip(curves, spreads, inside, strict=True)
+        ]
+        assert any(one.outliers for one in alone)
+        assert log_likelihoods(some, curves, widths, inside) == pytest.approx(
+            [one.log_likelihood for one in alone], abs=1e-8
+        )
