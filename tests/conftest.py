@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -33,6 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(
                     f"{item.nodeid} is marked {' or '.join(names)}, and its file does not write mark.NAME"
                 )
+
+
+def pytest_collection_finish() -> None:
+    """Some million objects are imported and collected by now and stay: a collection of garbage looks at what
+    tests make, not at those; and less often, as fabrics are many small objects and no garbage.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @dataclass(frozen=True)
