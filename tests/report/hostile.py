@@ -55,7 +55,7 @@ HOSTILE = {
     "half_a_pair": "a\ud800b",
     "labels": f'a",job="b"}} 1\n{FORGED.lower()}_metric{{x="y\\',
     "markup": "[bold red]a[/bold red][link=http://example.com]b[/link]",
-    "markdown": f"![a](http://example.com/a.png)|b|`c`\n# {FORGED}\n<{FORGED.lower()}>",
+    "markdown": f"![a](http://example.com/a.png)|b|`c`\n```\n# {FORGED}\n<{FORGED.lower()}>",
     "path": "../../../../etc/passwd",
     "format": "%s%n%(x)s{0}{x.__class__}",
     "long": "A" * 3_000,

@@ -37,6 +37,9 @@ TEXTS = [
     ["runs", "score", "{run}"],
     ["runs", "reproduce", "{run}", "{other}"],
     ["runs", "ended", "{run}"],
+    ["runs", "list", "--runs", "{runs}"],
+    ["runs", "query", "--runs", "{runs}"],
+    ["runs", "trend", "--runs", "{runs}"],
     ["baseline", "check", "{run}", "{other}"],
     ["baseline", "save", "{run}", "-o", "{out}", "--allow-noisy"],
     ["localise", "{run}"],
@@ -50,7 +53,10 @@ JSONS = [
     ["runs", "score", "{run}", "--json"],
     ["runs", "reproduce", "{run}", "{other}", "--json"],
     ["watch", "{run}", "--once", "--json"],
+    ["runs", "list", "--runs", "{runs}", "--json"],
+    ["runs", "query", "--runs", "{runs}", "--json"],
 ]
+SHEETS = [["report", "{run}", "--csv"], ["runs", "query", "--runs", "{runs}", "--csv"]]
 METRICS = [["export", "prom", "{run}"], ["export", "prom", "{run}", "--openmetrics"]]
 CODES = {0, 1, 2, 3, 4}
 
@@ -66,8 +72,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(words: list[str], folder: Path) -> list[str]:
-    run, other = sorted((folder / "runs").iterdir())
-    places = {"run": str(run), "other": str(other), "out": str(folder / "out")}
+    run, other = sorted((folder / "runs").glob("[!.]*"))
+    places = {"run": run, "other": other, "out": folder / "out", "runs": folder / "runs"}
     return [word.format(**places) for word in words]
 
 
@@ -129,15 +135,16 @@ def test_json_is_json_and_ascii_controls_stay_escaped(
     main(filled(words, tmp_path))
     said = capsys.readouterr()
     assert acting(said.out) == [] and acting(said.err) == []
-    for line in said.out.splitlines():
-        json.loads(line)
+    whole = said.out if said.out.startswith("[") else f"[{','.join(said.out.splitlines())}]"
+    assert json.loads(whole)
 
 
+@pytest.mark.parametrize("words", SHEETS, ids=" ".join)
 def test_a_spreadsheet_finds_no_formula(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str
 ) -> None:
     two_runs(tmp_path, text)
-    assert main(filled(["report", "{run}", "--csv"], tmp_path)) in CODES
+    assert main(filled(words, tmp_path)) in CODES
     said = capsys.readouterr()
     cells = [cell for line in csv.reader(io.StringIO(said.out, newline="")) for cell in line]
     assert cells and formulas(cells) == []
@@ -166,6 +173,20 @@ def _number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_a_ticket_shows_them_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """No heading, link or element of theirs. A word joiner keeps the names of people from being called."""
+    two_runs(tmp_path, text)
+    assert main(filled(["report", "{run}", "--summary"], tmp_path)) in CODES
+    said = capsys.readouterr().out
+    fences = r"^(`{3,})[^\n]*\n.*?^\1$"
+    outside = re.sub(fences, "", said.replace("\u2060", ""), flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(r"(`+).+?\1", "", outside)
+    assert not re.search(r"(?<!\\)<[a-z/!]|(?<!\\)\]\(http", outside, re.IGNORECASE)
+    assert acting(outside) == [] and not re.search(f"^#+ {FORGED}", outside, re.MULTILINE)
 
 
 SERIES = re.compile(r'[a-zA-Z_:][\w:]*(\{([a-zA-Z_]\w*="(\\[\\n"]|[^\\"\n])*",?)*\})? \S+( \S+)?')
@@ -206,7 +227,7 @@ def pages(folder: Path, text: str) -> Iterator[tuple[str, Path]]:
             if kind == "sweep":
                 sweep_only(run)
         main(filled(["report", "{run}"], folder / kind))
-        yield kind, sorted(root.iterdir())[0] / "report.html"
+        yield kind, min(root.glob("[!.]*")) / "report.html"
     page = folder / "compare.html"
     main(filled(["compare", "{run}", "{other}", "--html", str(page)], folder / "sweep"))
     yield "compare", page
