@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
+from clusterlab.report.band_cells import BAND_HEADS, band_cells, outside_words, worst_mark
 from clusterlab.report.charts import busbw_at, curve_chart
 from clusterlab.report.chosen import chosen_line, did
-from clusterlab.report.curve_bands import MOST_SIZES, Banded, SizeBand, banded
+from clusterlab.report.curve_bands import MOST_SIZES, Banded, banded
 from clusterlab.report.curves import Curve, Halves
 from clusterlab.report.data import ReportData
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.row_words import library_words, spread_words
 from clusterlab.report.text import plain
 from clusterlab.report.verdict_marks import Mark, counted, mark_of, tally
-from clusterlab.verdict.judge import judge_row
 from clusterlab.verdict.run_verdict import CollectiveSummary
 
 CHART_LIMIT = 60
@@ -188,11 +187,6 @@ _HEADS = (
 )
 _SAID_HEADS = ("Library did", "Library's own")
 
-_BAND_HEADS = (
-    *("Sizes", "Worst verdict", "Points", "Pass", "Slow", "Fast", "No verdict", "Invalid"),
-    *("Time µs, median", "Busbw, least", "Median", "Most", "Predicted", "Ratio, least", "Median"),
-)
-
 
 def _cells(halves: Halves, *, said: bool, pointed: bool) -> tuple[Cell, ...]:
     row = halves.first
@@ -250,56 +244,18 @@ def _banded(curve: Curve, chart: str | None, why: str, thin: Banded) -> CurveVie
     )
     if many > len(listed):
         left_out += f" Of {many:,} points outside their interval the furthest {len(listed)} follow."
-    rows = []
-    for band in found:
-        counts = band.counts()
-        worst = min(
-            (h.judged for h in band.sizes), key=lambda j: list(_WORST_FIRST).index(j.verdict)
-        )
-        rows.append((_band_cells(band, list(counts.values())), mark_of(worst.verdict)))
     return CurveView(
         title=curve.title,
         variant=curve.variant,
         points=points,
         chart=chart,
         why_no_chart=why,
-        heads=_BAND_HEADS,
-        rows=tuple(rows),
+        heads=BAND_HEADS,
+        rows=tuple((tuple(map(Cell, band_cells(b))), worst_mark(b)) for b in found),
         marks=counted(tally(halves.judged.verdict for halves in curve.sizes)),
         chosen=(chosen_line(curve) or "")[:400],
         left_out=left_out,
-        outside=tuple(_outside_words(row) for row in listed),
-    )
-
-
-_WORST_FIRST = ("invalid", "slow", "fast_unexpected", "no_verdict", "pass")
-
-
-def _band_cells(band: SizeBand, counts: Sequence[int]) -> tuple[Cell, ...]:
-    rows = band.rows
-    ratios = [row.ratio for row in rows if row.ratio is not None and math.isfinite(row.ratio)]
-    middle = band.middle.first
-    texts = (
-        band.label,
-        str(len(rows)),
-        *map(str, counts),
-        three_digits(middle.time_us_loop),
-        three_digits(band.low),
-        three_digits(middle.busbw_GBps),
-        three_digits(band.high),
-        three_digits(middle.predicted_busbw_GBps),
-        ratio(min(ratios, default=None)),
-        ratio(statistics.median(ratios) if ratios else None),
-    )
-    return tuple(map(Cell, texts))
-
-
-def _outside_words(row: Row) -> str:
-    judged = judge_row(row)
-    where = " in place" if row.in_place else ""
-    return plain(
-        f"{human_size(row.size_bytes)}{where}: {judged.verdict.value.replace('_', ' ')}, "
-        f"{judged.reason}; {three_digits(row.busbw_GBps)} GB/s, ratio {ratio(row.ratio)}"
+        outside=tuple(outside_words(row) for row in listed),
     )
 
 
