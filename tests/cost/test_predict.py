@@ -10,11 +10,11 @@ from clusterlab.core.patterns import groups_of
 from clusterlab.cost.gloo.host import PLAIN_REDUCTION, reduction_constant
 from clusterlab.cost.predict import as_predicted, predict, predict_groups
 from clusterlab.cost.types import Constant, PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.host import host_fabric
 from clusterlab.topology.place import place_on
 from tests.cost.examples import HOST, VALUES, calibration, request
+from tests.cost.fabrics import load_fabric
 from tests.topology.fabrics import leaf_spine
 
 collectives = st.sampled_from(sorted(SWEPT))

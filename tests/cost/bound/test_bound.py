@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 
 from clusterlab.core.collectives import SWEPT
 from clusterlab.cost.bound import bytes_across, lower_bound
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric, to_networkx
 from clusterlab.topology.host import HostFacts, NumaDomain, host_fabric
 from clusterlab.topology.parts import Device, Link
+from tests.cost.fabrics import load_fabric
 from tests.topology.fabrics import leaf_spine, line
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusterlab.core.collectives import collective
 from clusterlab.cost.bound import lower_bound
-from clusterlab.topology.design.load import load_fabric
+from tests.cost.fabrics import load_fabric
 from tests.support import shared_dir
 
 CLOCK = 1.01  # what rounding of printed times may take away

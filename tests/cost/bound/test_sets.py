@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from clusterlab.cost.bound.sets import Partition, Ranks, Run
 from clusterlab.cost.bound.skeleton import skeleton
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
+from tests.cost.fabrics import load_fabric
 
 DESIGNS = ["dgx-h100-2node", "rail-only", "superpod-h100-1su", "superpod-gb200", "nvlink-pod-256"]
 FABRICS = {design: load_fabric(design) for design in DESIGNS}

@@ -9,8 +9,8 @@ from clusterlab.cost.gloo.play import Program
 from clusterlab.cost.gloo.programs import PLAYED
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.place import place_on
+from tests.cost.fabrics import load_fabric
 
 
 @pytest.mark.parametrize("collective", sorted(PLAYED))

@@ -15,9 +15,9 @@ from clusterlab.cost.nccl.entry import setting_of
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.place import place_on
+from tests.cost.fabrics import load_fabric
 from tests.cost.nccl.nccl_logs import h100_nodes
 
 COUNTS = (1, 2, 4, 8, 16, 24, 32, 64)

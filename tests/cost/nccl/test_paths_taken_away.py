@@ -18,10 +18,10 @@ from clusterlab.cost.nccl.nic_filter import parse_nic_filter
 from clusterlab.cost.nccl.overrides import parse_overrides
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import TRANSPORTS, Device
 from clusterlab.topology.place import place_on
+from tests.cost.fabrics import load_fabric
 
 SIZES = (1 << 3, 1 << 16, 1 << 22, 1 << 30)
 NO_PEERS = ({"NCCL_P2P_DISABLE": "1"}, {"NCCL_P2P_LEVEL": "LOC"}, {"NCCL_P2P_LEVEL": "0"})

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
 from clusterlab.topology.place import place_on
+from tests.cost.fabrics import load_fabric
 
 DESIGNS = (
     "hgx-h100", "hgx-a100", "dgx-b200", "dgx-h100-2node", "l40s-8", "alps-gh200", "mi300x",

@@ -14,9 +14,9 @@ from clusterlab.cli.main import main
 from clusterlab.core.errors import UsageError
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.place import place_on
+from tests.cost.fabrics import load_fabric
 
 DESIGNS = (
     "dgx-h100", "dgx-a100", "mi300x", "alps-gh200", "a100-pcie-8", "gb200-nvl72", "dgx-h100-2node",

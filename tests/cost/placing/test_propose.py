@@ -9,8 +9,8 @@ import pytest
 from clusterlab.cost.placing.orders import host_orders, neighbourhoods
 from clusterlab.cost.placing.pattern import read_pattern
 from clusterlab.cost.placing.propose import Job, propose
-from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.rank_order import host_of_each_rank
+from tests.cost.fabrics import load_fabric
 
 POD = load_fabric("superpod-h100-4su")
 
