@@ -85,7 +85,7 @@ def _read(root: str, name: str) -> tuple[Entry, dict[str, list[Any]]] | None:
         data = load(open_run(Path(folder)))
         said = run_values(data)
         rows = row_values(data.rows, data.placement, seconds(said["created_utc"]))
-    except (ClusterlabError, OSError, ValueError, OverflowError) as error:
+    except Exception as error:  # whatever a damaged run makes, the others are still to be read
         if stamp_of(folder, short=True) is None:
             return None
         said = damaged_values(name, _said(error, folder))
@@ -96,4 +96,10 @@ def _read(root: str, name: str) -> tuple[Entry, dict[str, list[Any]]] | None:
 
 def _said(error: Exception, folder: str) -> str:
     """Without the folder's own path, which stands beside it."""
-    return str(error).replace(f"{Path(folder).resolve()}/", "").replace(f"{folder}/", "")
+    said = str(error).replace(f"{Path(folder).resolve()}/", "").replace(f"{folder}/", "")
+    return said if isinstance(error, (ClusterlabError, OSError)) else _unforeseen(error, said)
+
+
+def _unforeseen(error: Exception, said: str) -> str:
+    """What no reader has refused: such an error's own text says little without its kind."""
+    return f"a value that does not fit ({type(error).__name__}: {said:.120})"
