@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file, output_folder
 from clusterlab.core.errors import ExitCode
 from clusterlab.core.findings import Verdict
 
 if TYPE_CHECKING:
     from clusterlab.records.run_dir import RunDir
+    from clusterlab.report.beside import Beside
     from clusterlab.report.data import ReportData
 
 _EXAMPLE = """Examples:
@@ -54,7 +56,12 @@ def report(
     ] = False,
     parquet: Annotated[
         Path | None,
-        typer.Option("--parquet", metavar="FILE", help="Write the rows of all runs as Parquet."),
+        typer.Option(
+            "--parquet",
+            metavar="FILE",
+            help="Write the rows of all runs as Parquet.",
+            callback=output_file,
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -63,6 +70,7 @@ def report(
             "--output",
             metavar="FOLDER",
             help="Write <run>.html and <run>.md here instead of into the runs.",
+            callback=output_folder,
         ),
     ] = None,
     tests_json: Annotated[
@@ -71,6 +79,7 @@ def report(
             "--nccl-tests-json",
             metavar="FILE",
             help="Write the rows as nccl-tests' -J does; one file for each collective and way of calling.",
+            callback=output_file,
         ),
     ] = None,
     check: Annotated[
@@ -88,7 +97,7 @@ def report(
     import gc
 
     from clusterlab.records.run_dir import open_run
-    from clusterlab.runs.report_page import check_folder, paths_of
+    from clusterlab.runs.report_page import check_folder, gathered, paths_of
 
     # Rows are many, and none of them is garbage before the process ends.
     gc.disable()
@@ -101,14 +110,20 @@ def report(
         _write_tests_json(opened[0], tests_json)
     if parquet is not None:
         _write_parquet(parquet, found)
-    if as_json or as_csv or as_summary:
-        _print_data(found, as_json=as_json, as_csv=as_csv)
+    if as_csv and not check:
+        _print_csv(found)
+        return _code(found, None)
+    besides = [gathered(data) for data in found]
+    if as_csv:
+        _print_csv(found)
+    elif as_json or as_summary:
+        _print_data(found, besides, as_json=as_json)
     else:
-        for number, data in enumerate(found):
-            _print_one(data, first=number == 0)
+        for number, (data, beside) in enumerate(zip(found, besides, strict=True)):
+            _print_one(data, beside, first=number == 0)
             if html:
-                _write_pages(data, *paths_of(data.run, output))
-    return _code(found, check=check)
+                _write_pages(data, beside, *paths_of(data.run, output))
+    return _code(found, besides if check else None)
 
 
 def _check_words(
@@ -132,23 +147,28 @@ def _load(run: RunDir) -> ReportData:
     return load(run)
 
 
-def _print_data(found: Sequence[ReportData], *, as_json: bool, as_csv: bool) -> None:
+def _print_csv(found: Sequence[ReportData]) -> None:
     from clusterlab.report.embed import rows_csv, runs_csv
-    from clusterlab.report.summary import summary
-    from clusterlab.runs.report_page import gathered, json_of
 
-    if as_json:
-        every = [json_of(data) for data in found]
-        typer.echo(json.dumps(every[0] if len(every) == 1 else every))
-    elif as_csv and len(found) == 1:
+    if len(found) == 1:
         sys.stdout.write(rows_csv(found[0].rows))
-    elif as_csv:
-        sys.stdout.write(runs_csv((data.run.info.run_id, data.rows) for data in found))
     else:
-        sys.stdout.write("\n".join(summary(data, gathered(data)) for data in found))
+        sys.stdout.write(runs_csv((data.run.info.run_id, data.rows) for data in found))
 
 
-def _print_one(data: ReportData, *, first: bool) -> None:
+def _print_data(found: Sequence[ReportData], besides: Sequence[Beside], *, as_json: bool) -> None:
+    from clusterlab.report.summary import summary
+    from clusterlab.runs.report_page import json_of
+
+    both = list(zip(found, besides, strict=True))
+    if as_json:
+        every = [json_of(data, beside) for data, beside in both]
+        typer.echo(json.dumps(every[0] if len(every) == 1 else every))
+    else:
+        sys.stdout.write("\n".join(summary(data, beside) for data, beside in both))
+
+
+def _print_one(data: ReportData, beside: Beside, *, first: bool) -> None:
     from clusterlab.report.terminal import print_run
     from clusterlab.runs.bringup_report import is_bringup, report_again
 
@@ -157,14 +177,14 @@ def _print_one(data: ReportData, *, first: bool) -> None:
     if is_bringup(data.run):
         report_again(data.run, as_json=False)
     else:
-        print_run(data)
+        print_run(data, headline=beside.headline)
 
 
-def _write_pages(data: ReportData, page: Path, summary: Path) -> None:
+def _write_pages(data: ReportData, beside: Beside, page: Path, summary: Path) -> None:
     from clusterlab.cli.shown import shown
     from clusterlab.runs.report_page import write_both
 
-    write_both(data, page, summary)
+    write_both(data, page, summary, beside=beside)
     typer.echo(shown(f"report: {page}"))
     typer.echo(shown(f"summary: {summary}"))
 
@@ -179,9 +199,8 @@ def _write_parquet(path: Path, found: Sequence[ReportData]) -> None:
 
 def _write_tests_json(run: RunDir, path: Path) -> None:
     from clusterlab.core.errors import UsageError
-    from clusterlab.runs.nccl_tests_files import check_target, write_tests_json
+    from clusterlab.runs.nccl_tests_files import write_tests_json
 
-    check_target(path)
     written = write_tests_json(run, path)
     if not written:
         raise UsageError(
@@ -191,15 +210,15 @@ def _write_tests_json(run: RunDir, path: Path) -> None:
         typer.echo(f"clusterlab: {one}", err=True)
 
 
-def _code(found: Sequence[ReportData], *, check: bool) -> ExitCode:
-    """The gravest of all runs'."""
-    from clusterlab.runs.report_page import found_fault
+def _code(found: Sequence[ReportData], besides: Sequence[Beside] | None) -> ExitCode:
+    """The gravest of all runs'; by the verdict, where ``besides`` are given."""
+    from clusterlab.runs.report_page import found_fault, verdict_of
 
     if any(found_fault(data) for data in found):
         return ExitCode.FINDING
-    if not check:
+    if besides is None:
         return ExitCode.OK
-    codes = [_code_of(data.judged.verdict) for data in found]
+    codes = [_code_of(verdict_of(*both)) for both in zip(found, besides, strict=True)]
     order = (ExitCode.FINDING, ExitCode.NO_VERDICT, ExitCode.OK)
     return min(codes, key=order.index)
 

@@ -41,7 +41,7 @@ def summary(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     if head and head.command:
         lines += ["", "Next:", "", *fenced(head.command)]
     if head and head.advice:
-        lines += ["", f"Next: {_short(head.advice)}"]
+        lines += ["", f"{'Look at' if head.command else 'Next'}: {_short(head.advice)}"]
     lines += ["", _counts(data)]
     if head and head.by_why:
         lines[-1] += " Slow beside what such machines ordinarily give (clusterlab why)."

@@ -21,6 +21,7 @@ from clusterlab.report.soak import soak_lines
 from clusterlab.report.steps import training_lines
 from clusterlab.report.text import plain
 from clusterlab.verdict.groups import groups_to_json
+from clusterlab.verdict.headline_type import Headline
 from clusterlab.verdict.overhead import overheads_to_json
 from clusterlab.verdict.pairs import pairs_to_json
 from clusterlab.verdict.run_verdict import RunVerdict
@@ -45,8 +46,11 @@ _STYLES = {
 }
 
 
-def print_run(data: ReportData, file: TextIO | None = None) -> None:
-    """Print verdict, one table per curve, summary by collective and pairs of ranks, on ``file`` (stdout).
+def print_run(
+    data: ReportData, file: TextIO | None = None, headline: Headline | None = None
+) -> None:
+    """Print verdict and headline, one table per curve, summary by collective and pairs of ranks, on ``file``
+    (stdout).
 
     Colour only on a terminal; a pipe gets the same text, 100 columns wide.
     """
@@ -60,7 +64,7 @@ def print_run(data: ReportData, file: TextIO | None = None) -> None:
         emoji=False,
         width=min(WIDTH, console.width) if console.is_terminal else WIDTH,
     )
-    _print_head(console, data)
+    _print_head(console, data, headline)
     if len(data.judged_rows) <= MOST_ROWS:
         _print_curves(console, data)
     else:
@@ -89,14 +93,17 @@ def _print_curves(console: Console, data: ReportData) -> None:
         console.print(_overhead_table(table))
 
 
-def run_data(data: ReportData) -> dict[str, Any]:
-    """What ``print_run`` shows, as plain data: run, verdict, notes, findings and all rows."""
+def run_data(data: ReportData, headline: Headline | None = None) -> dict[str, Any]:
+    """What ``print_run`` shows, as plain data: run, verdict, notes, findings and all rows. ``verdict`` is
+    that of the run's own predictions, ``headline`` what a page begins with.
+    """
     return {
         "run_id": data.run.info.run_id,
         "path": str(data.run.path),
         **run_verdict_to_json(data.run_verdict),
         "verdict": data.judged.verdict.value,
         "reason": data.judged.reason,
+        "headline": None if headline is None else _headline_data(headline),
         "notes": list(data.notes),
         "pairs": pairs_to_json(data.pairs),
         "groups": groups_to_json(data.groups, data.placement),
@@ -122,15 +129,29 @@ def _beside_lines(data: ReportData) -> list[str]:
     return lines
 
 
-def _print_head(console: Console, data: ReportData) -> None:
+def _headline_data(found: Headline) -> dict[str, Any]:
+    return {**asdict(found), "verdict": found.verdict.value}
+
+
+def _print_head(console: Console, data: ReportData, headline: Headline | None) -> None:
     from rich.text import Text
 
     judged = data.judged
-    verdict = Text.assemble(
-        (data.verdict_word, _STYLES[judged.verdict]), f": {plain(judged.reason)}"
-    )
     _print_line(console, data.run.info.run_id)
-    _print_line(console, verdict)
+    if headline is not None and headline.by_why:
+        word = Text.assemble((headline.verdict.value, _STYLES[headline.verdict]))
+        _print_line(console, word.append(f": {plain(headline.sentence)}"))
+        _print_line(console, f"by its own predictions {data.verdict_word}: {judged.reason}")
+    else:
+        word = Text.assemble((data.verdict_word, _STYLES[judged.verdict]))
+        _print_line(console, word.append(f": {plain(judged.reason)}"))
+        if headline is not None and judged.reason.split("; ")[0] not in headline.worst:
+            _print_line(console, headline.sentence)
+    if headline is not None:
+        if headline.command:
+            _print_line(console, f"next: {headline.command}")
+        if headline.advice:
+            _print_line(console, f"{'look at' if headline.command else 'next'}: {headline.advice}")
     for note in data.notes:
         _print_line(console, f"note: {note}")
     for source in data.sources:

@@ -41,12 +41,20 @@ def write_page(run: RunDir, path: Path | None = None, *, explain: bool = True) -
     return page
 
 
-def write_both(data: ReportData, page: Path, summary: Path, *, explain: bool = True) -> None:
-    """Write ``data``'s page and its summary, as ``write_page``."""
+def write_both(
+    data: ReportData,
+    page: Path,
+    summary: Path,
+    *,
+    explain: bool = True,
+    beside: Beside | None = None,
+) -> None:
+    """Write ``data``'s page and its summary, as ``write_page``; ``beside``, where it is gathered already."""
     from clusterlab.report.html import write_report
     from clusterlab.report.summary import summary as text_of
 
-    beside = gathered(data, explain=explain)
+    if beside is None:
+        beside = gathered(data, explain=explain)
     write_report(data, page, beside=beside)
     write_atomic(summary, text_of(data, beside).encode("utf-8", "replace"))
 
@@ -68,11 +76,19 @@ def check_folder(folder: Path) -> None:
         ) from None
 
 
-def json_of(data: ReportData) -> dict[str, Any]:
+def json_of(data: ReportData, beside: Beside) -> dict[str, Any]:
     """What ``--json`` prints of a run."""
     from clusterlab.report.terminal import run_data
 
-    return kept_json(data.run) if is_bringup(data.run) else run_data(data)
+    if is_bringup(data.run):
+        return kept_json(data.run)
+    return run_data(data, beside.headline)
+
+
+def verdict_of(data: ReportData, beside: Beside) -> Verdict:
+    """The run's; where its own predictions judge nothing, that of ``why``."""
+    head = beside.headline
+    return head.verdict if head is not None and head.by_why else data.judged.verdict
 
 
 def found_fault(data: ReportData) -> bool:
@@ -109,6 +125,7 @@ def _headline(data: ReportData, answers: tuple[TableAnswer, ...]) -> Headline:
         backend=data.rows[0].backend if data.rows else str(info.configuration.get("backend", "")),
         world_size=data.placement.world_size if data.placement else 0,
         noisy="; ".join(noisy.reasons),
+        environment=(info.attempts[-1].context if info.attempts else info.created_by).environment,
     )
     return headline(
         data.judged,

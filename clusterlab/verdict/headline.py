@@ -7,9 +7,10 @@ judged. Reasons come from ``why`` where that says something, else from findings 
 from __future__ import annotations
 
 import math
+import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from clusterlab.core.findings import Finding, Severity, Verdict, most_severe_first
 from clusterlab.core.overlap import Overlap
@@ -28,7 +29,8 @@ from clusterlab.verdict.why.types import Hypothesis, TableAnswer
 @dataclass(frozen=True, slots=True)
 class About:
     """What the headline speaks of. ``name`` is what the run is called by on a command line, ``command`` what
-    was typed to measure it. ``noisy``: what makes the machine noisy, where it was.
+    was typed to measure it, ``environment`` the variables that it saw. ``noisy``: what makes the machine
+    noisy, where it was.
     """
 
     name: str
@@ -36,6 +38,7 @@ class About:
     backend: str
     world_size: int
     noisy: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def headline(
@@ -91,7 +94,7 @@ def _worst(
     slow = [answer for answer in answers if answer.verdict == Verdict.SLOW]
     unsaid = judged.verdict in (Verdict.NO_VERDICT, Verdict.PASS)
     if slow and (judged.verdict == Verdict.SLOW or unsaid):
-        return _slow_by_why(judged, slow)
+        return _slow_by_why(judged, slow, about)
     warned = [f for f in findings if f.severity == Severity.WARNING]
     if judged.verdict == Verdict.SLOW and not warned and run.judged.verdict == Verdict.SLOW:
         return _slow(judged, run, about)
@@ -123,7 +126,7 @@ def _of_finding(verdict: Verdict, finding: Finding) -> Headline:
     return Headline(verdict, worst.rstrip("."), cause, advice=finding.fix, finding=said)
 
 
-def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer]) -> Headline:
+def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer], about: About) -> Headline:
     answer = max(slow, key=_excess)
     band, (times, _) = max(
         answer.slowdown.items(), key=lambda item: item[1][0] / item[1][1], default=("", (0.0, 1.0))
@@ -132,18 +135,37 @@ def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer]) -> Headline:
     if band:
         where = _SIZES.get(band, band)
         worst = f"{answer.table_id} takes {times:.3g} times what such machines give at {where}"
-    if len(slow) > 1:
-        worst += f" ({len(slow)} tables are slow)"
-    top = answer.hypotheses[0] if answer.hypotheses else None
-    return Headline(
-        Verdict.SLOW,
-        worst,
-        "" if top is None else reason_of(top),
-        "" if top is None else top.check,
-        by_why=judged.verdict != Verdict.SLOW,
+    others = [other.table_id for other in slow if other is not answer]
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        worst += f" (slow too: {', '.join(others[:_MOST_NAMED])}{more})"
+    by_why = judged.verdict != Verdict.SLOW
+    if not answer.hypotheses:
+        return Headline(Verdict.SLOW, worst, command=_why(about), by_why=by_why)
+    top = answer.hypotheses[0]
+    named = set_by_run(top, about.environment)
+    reason, command = reason_of(top), _why(about)
+    if named:
+        said = " ".join(f"{name}={about.environment[name]}" for name in named)
+        reason += f" (the run set {said})"
+        without = " ".join(f"-u {name}" for name in named)
+        command = f"env {without} {shlex.join(about.command) or 'clusterlab bench'}"
+    return Headline(Verdict.SLOW, worst, reason, command, top.check, by_why=by_why)
+
+
+def set_by_run(one: Hypothesis, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The library's variables that ``one`` is about, of those that the run saw."""
+    about = re.findall(r"(?:NCCL|RCCL)_[A-Z0-9_]+", one.variant) or re.findall(
+        r"(?:NCCL|RCCL)_[A-Z0-9_]+", one.evidence
     )
+    return tuple(name for name in dict.fromkeys(about) if name in environment)
 
 
+def _why(about: About) -> str:
+    return f"clusterlab why {about.name}"
+
+
+_MOST_NAMED = 3
 _SIZES = {"plateau": "the largest sizes"}
 """Bands whose name says little (``detect`` names them)."""
 
@@ -178,7 +200,7 @@ def _slow(judged: Judged, run: RunVerdict, about: About) -> Headline:
 
 
 def _why_or_doctor(about: About) -> str:
-    return "clusterlab doctor" if about.backend == "gloo" else f"clusterlab why {about.name}"
+    return "clusterlab doctor" if about.backend == "gloo" else _why(about)
 
 
 def _furthest(run: RunVerdict, verdict: Verdict) -> CollectiveSummary | None:

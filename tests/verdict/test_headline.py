@@ -67,14 +67,44 @@ def test_what_ended_a_run_outranks_what_is_slow_and_that_a_warning() -> None:
     )
 
 
-def test_the_cause_that_why_finds_is_the_reason_and_its_check_what_to_type() -> None:
+def test_the_cause_that_why_finds_is_the_reason_and_why_what_to_type() -> None:
     found = said(UNKNOWN, replace(ABOUT, backend="nccl"), answers=(ANSWER,))
     assert found.verdict == Verdict.SLOW
     assert found.by_why
     assert "at the largest sizes" in found.worst
     assert found.reason.startswith("P2P_DISABLED (90%): GPU-to-GPU peer access off")
-    assert found.command == "nvidia-smi topo -p2p r"
+    assert found.command == "clusterlab why RUN"
+    assert found.advice == "nvidia-smi topo -p2p r"
     assert not said(SLOW, answers=(ANSWER,)).by_why
+
+
+@pytest.mark.parametrize(
+    ("variant", "evidence", "without"),
+    [
+        ("NCCL_PROTO=LL", "", "NCCL_PROTO"),
+        ("NCCL_ALGO=Tree, NCCL_PROTO=LL", "", "NCCL_PROTO"),
+        ("peers off", "the run itself says NCCL_P2P_DISABLE=1", "NCCL_P2P_DISABLE"),
+        ("2 channels", "", None),
+        ("NCCL_MAX_NCHANNELS=2", "", None),
+    ],
+)
+def test_what_the_run_itself_set_is_taken_away_by_the_next_command(
+    variant: str, evidence: str, without: str | None
+) -> None:
+    about = replace(ABOUT, environment={"NCCL_PROTO": "LL", "NCCL_P2P_DISABLE": "1", "HOME": "/"})
+    one = replace(ANSWER.hypotheses[0], variant=variant, evidence=evidence)
+    found = said(UNKNOWN, about, answers=(replace(ANSWER, hypotheses=(one,)),))
+    if without is None:
+        assert found.command == "clusterlab why RUN"
+    else:
+        assert found.command == f"env -u {without} {shlex.join(TYPED)}"
+        assert f"the run set {without}={about.environment[without]}" in found.reason
+
+
+def test_all_that_is_slow_is_named_as_far_as_a_sentence_goes() -> None:
+    others = tuple(replace(ANSWER, table_id=f"table{i}", slowdown={}) for i in range(5))
+    worst = said(UNKNOWN, answers=(ANSWER, *others)).worst
+    assert worst.endswith("(slow too: table0, table1, table2 and 2 more)")
 
 
 def test_a_slow_collective_is_named_with_its_worst_size_and_noise_is_a_reason() -> None:
@@ -133,7 +163,7 @@ def test_every_run_has_one_sentence_and_a_next_step(
     assert found.sentence.endswith(".")
     assert ".." not in found.sentence
     assert "\n" not in found.sentence
-    assert bool(found.command) != bool(found.advice)
+    assert found.command or found.advice
     wrong_or_slow = {Verdict.INVALID, Verdict.SLOW}
     run = judge_run(rows)
     if run.judged.verdict in wrong_or_slow:
