@@ -15,7 +15,8 @@ from clusterlab.cost.schedules.family import Family
 from clusterlab.cost.schedules.rounds import Round
 from clusterlab.cost.schedules.shape import GroupShape
 
-RANKS = (*range(1, 25), 27, 31, 32, 33, 48, 64, 71, 72)
+# Past 24: powers of 2 and 3, their neighbours, a prime, a rack. 48 and 64 are as 24, 72 and 32, and dear.
+RANKS = (*range(1, 25), 27, 31, 32, 33, 71, 72)
 PER_NODE = (1, 2, 3, 4, 8)
 SIZE = 5040.0  # divides by many
 
