@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def save(
         list[str], typer.Argument(help="Runs, records.jsonl, CSV, nccl-tests' text or -J files.")
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The baseline's file (YAML).")
+        Path | None,
+        typer.Option("-o", "--output", help="The baseline's file (YAML).", callback=output_file),
     ] = None,
     tolerance: Annotated[
         str | None, typer.Option("--tolerance", help="For every point, instead of the spread: 5%.")
@@ -68,7 +70,11 @@ def save(
     ] = False,
     reframe: Annotated[
         Path | None,
-        typer.Option("--reframe", help="Write ReFrame's references here (Python, or .json)."),
+        typer.Option(
+            "--reframe",
+            help="Write ReFrame's references here (Python, or .json).",
+            callback=output_file,
+        ),
     ] = None,
     system: Annotated[
         str, typer.Option("--system", help="ReFrame's system:partition; * is any.")

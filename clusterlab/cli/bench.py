@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.cli.rank_options import Backend, LocalRanks
 from clusterlab.runs.request import BenchRequest
 
@@ -216,7 +217,12 @@ def request(
     ] = 0,
     output_file: Annotated[
         str | None,
-        typer.Option("-J", "--output_file", help="Write nccl-tests' JSON to this file as well."),
+        typer.Option(
+            "-J",
+            "--output_file",
+            help="Write nccl-tests' JSON to this file as well.",
+            callback=output_file,
+        ),
     ] = None,
     memory: Annotated[
         str,

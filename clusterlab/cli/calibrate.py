@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,7 +55,10 @@ def calibrate(
         typer.Argument(help="CSV files of measurements (- for standard input) or run directories."),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the calibration here (YAML).")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Write the calibration here (YAML).", callback=output_file
+        ),
     ] = None,
     system: Annotated[
         str | None, typer.Option("--system", help="Of several systems in the files, this one.")

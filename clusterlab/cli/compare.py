@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
 
 _EXAMPLE = """Examples:
@@ -60,7 +61,12 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write it as one self-contained page, too."),
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write it as one self-contained page, too.",
+            callback=output_file,
+        ),
     ] = None,
 ) -> int:
     """Compare runs: what differs, how much faster or slower, and whether that is a regression."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.output import output_folder
+
 _EXAMPLE = """\b
 Examples:
   srun --mpi=pmix --ntasks-per-node=8 --gpus-per-node=8 clusterlab doctor
@@ -46,7 +48,9 @@ def doctor(
     bundle: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Save what was seen, to be read again: clusterlab doctor DIR."
+            metavar="DIR",
+            help="Save what was seen, to be read again: clusterlab doctor DIR.",
+            callback=output_folder,
         ),
     ] = None,
 ) -> int:

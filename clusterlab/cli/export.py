@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clusterlab.cli import export_prom
+from clusterlab.cli.output import output_file, output_folder
 
 app = typer.Typer(help="Files for other tools from a run.", no_args_is_help=True)
 
@@ -24,7 +25,10 @@ def trace(
         int | None, typer.Option("--step", help="Which step (default: the last of all ranks).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: RUN/trace.json.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Default: RUN/trace.json.", callback=output_file
+        ),
     ] = None,
 ) -> None:
     """Write a training step of all ranks as a Chrome trace: open it in ui.perfetto.dev."""
@@ -48,7 +52,14 @@ def tensorboard(
         Path, typer.Argument(help="A run directory, or its name under $CLUSTERLAB_RUNS.")
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="DIR", help="The run becomes a folder in it.")
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="The run becomes a folder in it.",
+            callback=output_folder,
+        ),
     ],
 ) -> None:
     """Write a run's steps, or its bandwidth by size, as TensorBoard scalars."""
@@ -71,7 +82,11 @@ def wandb(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="DIR", help="Where its folder wandb/ goes (default: RUN)."
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Where its folder wandb/ goes (default: RUN).",
+            callback=output_folder,
         ),
     ] = None,
     project: Annotated[str, typer.Option("--project", help="Of Weights & Biases.")] = "clusterlab",
@@ -100,7 +115,10 @@ def zoom(
         Path, typer.Argument(help="A run directory, or its name under $CLUSTERLAB_RUNS.")
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Default: RUN/zoom.html.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Default: RUN/zoom.html.", callback=output_file
+        ),
     ] = None,
 ) -> None:
     """Write a run's curves, or its steps, as a page to zoom into."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ def import_measurements(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="Write the rows here as CSV, for predict score; - is stdout."
+            "-o",
+            "--output",
+            help="Write the rows here as CSV, for predict score; - is stdout.",
+            callback=output_file,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as a JSON list.")] = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clusterlab import __version__
+from clusterlab.cli.output import output_folder
 from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.core.suggest import unknown
@@ -23,7 +24,10 @@ def render(
         Path | None, typer.Option(help="site.toml with your cluster's partition, account, …")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write to (default: the shipped jobs/).")
+        Path | None,
+        typer.Option(
+            help="Folder to write to (default: the shipped jobs/).", callback=output_folder
+        ),
     ] = None,
 ) -> None:
     """Write every job file, for this site's Slurm where a site.toml is given."""

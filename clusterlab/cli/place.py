@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def place(
         typer.Option("-x", "--env", metavar="NAME=VALUE", help="A variable of NCCL; repeatable."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the hostfile (a host per task).")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Write the hostfile (a host per task).", callback=output_file
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> int:

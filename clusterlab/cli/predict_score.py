@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
 
 EPILOG = """Examples:
@@ -106,6 +107,7 @@ def score(
         typer.Option(
             "--save-fabric",
             help="Write the fabric that the worst row's words make, for `predict --fabric`.",
+            callback=output_file,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,

@@ -16,6 +16,7 @@ from clusterlab.cli import (
     topo_import,
     topo_route,
 )
+from clusterlab.cli.output import output_file
 
 app = typer.Typer(
     help="Fabrics: what connects the ranks, from a design, other tools' files or this machine.",
@@ -56,7 +57,8 @@ def show(
     fabric: Annotated[str, typer.Argument(help="A name of `topo list`, or a file.")],
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Draw it here, failures marked.")
+        Path | None,
+        typer.Option("--svg", help="Draw it here, failures marked.", callback=output_file),
     ] = None,
 ) -> None:
     """Print what a fabric holds: devices, links by speed, rails, oversubscription; draw it."""

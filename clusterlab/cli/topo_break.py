@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
+
 if TYPE_CHECKING:
     from clusterlab.topology.fabric import Fabric
     from clusterlab.topology.routing.repair import RepairReport
@@ -35,7 +37,12 @@ def break_it(
     what: Annotated[list[str], typer.Argument(help="What is down or degraded.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the broken fabric here, for --fabric."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the broken fabric here, for --fabric.",
+            callback=output_file,
+        ),
     ] = None,
     policy: Annotated[
         str | None,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
+
 if TYPE_CHECKING:
     from clusterlab.topology.importing.imported import Imported
 
@@ -26,7 +28,12 @@ Exit codes: 0 seen, 1 a finding of severity error or above, 4 nodes are missing 
 def discover(
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the fabric here, for --fabric and the like."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the fabric here, for --fabric and the like.",
+            callback=output_file,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="What was found as JSON.")] = False,
     matrix: Annotated[
@@ -38,7 +45,11 @@ def discover(
     ] = None,
     facts: Annotated[
         Path | None,
-        typer.Option("--facts", help="Write what this machine's /sys and NVML say, as JSON."),
+        typer.Option(
+            "--facts",
+            help="Write what this machine's /sys and NVML say, as JSON.",
+            callback=output_file,
+        ),
     ] = None,
     deadline_s: Annotated[
         float,

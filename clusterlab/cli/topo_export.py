@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
+
 _EXAMPLE = """Examples:
 
   clusterlab topo export dgx-h100 --to nccl-xml -o topo.xml       then NCCL_TOPO_FILE=topo.xml
@@ -37,7 +39,8 @@ def export(
     fabric: Annotated[str, typer.Argument(help="A name of `topo list`, or a file.")],
     target: Annotated[Target, typer.Option("--to", help="The format to write.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Default: standard output.")
+        Path | None,
+        typer.Option("-o", "--output", help="Default: standard output.", callback=output_file),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="The host that nccl-xml describes. Default: the first.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
 
 _EXAMPLE = """Examples:
@@ -32,7 +33,12 @@ def import_files(
     files: Annotated[list[Path], typer.Argument(help="Files, or - for standard input.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the fabric here, for --fabric and the like."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the fabric here, for --fabric and the like.",
+            callback=output_file,
+        ),
     ] = None,
     system: Annotated[
         bool,

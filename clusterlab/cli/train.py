@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterlab.cli import train_options as options
+from clusterlab.cli.output import output_file
 
 if TYPE_CHECKING:
     from clusterlab.runs.train_setup import TrainTyped
@@ -107,7 +108,10 @@ def train(
     trace: Annotated[
         str | None,
         typer.Option(
-            "--trace", metavar="FILE", help="Write the last step of all ranks for Perfetto."
+            "--trace",
+            metavar="FILE",
+            help="Write the last step of all ranks for Perfetto.",
+            callback=output_file,
         ),
     ] = None,
     fabric: Annotated[

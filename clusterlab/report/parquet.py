@@ -7,8 +7,8 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION, Row
-from clusterlab.records.files import write_atomic
 from clusterlab.records.strict import json_types
+from clusterlab.records.target import write_target
 
 
 def write_parquet(path: Path, runs: Sequence[tuple[str, Sequence[Row]]]) -> int:
@@ -41,5 +41,5 @@ def write_parquet(path: Path, runs: Sequence[tuple[str, Sequence[Row]]]) -> int:
     table = pa.table(columns, metadata={"clusterlab_schema_version": str(SCHEMA_VERSION)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
-    write_atomic(path, sink.getvalue().to_pybytes())
+    write_target(path, sink.getvalue().to_pybytes())
     return len(every)

@@ -15,7 +15,7 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import arrive
 from clusterlab.launch.roll_call import Record, rank_words
-from clusterlab.records.files import write_atomic
+from clusterlab.records.target import write_target
 from clusterlab.runs.together import report_together
 from clusterlab.topology.design.saving import fabric_to_yaml
 from clusterlab.topology.discover.facts import MachineFacts
@@ -53,7 +53,7 @@ def run_discover(options: DiscoverOptions, show: Show) -> int:
         if arrival is not None:
             arrival.leave()
         if options.facts is not None:
-            write_atomic(options.facts, (json.dumps(facts.to_json(), indent=1) + "\n").encode())
+            write_target(options.facts, (json.dumps(facts.to_json(), indent=1) + "\n").encode())
         return _deliver(join_machines([facts], network), options, show)
     if options.facts is not None:
         raise UsageError(
@@ -145,7 +145,7 @@ def _network(listing: Path | None) -> Imported | None:
 
 def _deliver(joined: Imported, options: DiscoverOptions, show: Show) -> int:
     if options.output is not None:
-        write_atomic(options.output, fabric_to_yaml(joined.fabric).encode())
+        write_target(options.output, fabric_to_yaml(joined.fabric).encode())
     show(joined)
     return int(
         ExitCode.FINDING if any(f.severity in _BAD for f in joined.findings) else ExitCode.OK

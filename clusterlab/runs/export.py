@@ -7,11 +7,10 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.stepping import StepLedger
-from clusterlab.records.files import write_atomic
 from clusterlab.records.ledgers import ledger_ranks, read_ledger
 from clusterlab.records.run_dir import RunDir
+from clusterlab.records.target import check_target, write_target
 from clusterlab.report.trace import trace_of
-from clusterlab.runs.nccl_tests_files import check_target
 
 
 def write_trace(run: RunDir, target: Path, step: int | None = None) -> int:
@@ -23,7 +22,7 @@ def write_trace(run: RunDir, target: Path, step: int | None = None) -> int:
     check_target(target)
     found = ledgers_of(run.path, step)
     text = json.dumps(trace_of(found), allow_nan=False, separators=(",", ":"))
-    write_atomic(target, text.encode())
+    write_target(target, text.encode())
     return found[0].step
 
 

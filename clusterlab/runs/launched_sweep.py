@@ -17,11 +17,11 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.join import Arrival
 from clusterlab.records.lease import beating
 from clusterlab.records.run_dir import RunDir
+from clusterlab.records.target import check_target
 from clusterlab.runs.directory import given_run_path
 from clusterlab.runs.ending import Ending
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.job import JOIN_TIMEOUT_S, SweepJob
-from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.rank import run_rank
 from clusterlab.runs.resolved import job_of, unsupported_by

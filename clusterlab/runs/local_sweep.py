@@ -9,9 +9,9 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.local import run_local_ranks
 from clusterlab.launch.local_rank import OpenStore
 from clusterlab.records.lease import beating
+from clusterlab.records.target import check_target
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.local_ranks import local_world_size, meet_here
-from clusterlab.runs.nccl_tests_files import check_target
 from clusterlab.runs.plan import make_plan
 from clusterlab.runs.predicting import THIS_HOST
 from clusterlab.runs.rank import run_rank

@@ -6,27 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clusterlab import __version__
-from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import Point, Row
 from clusterlab.records.documents import read_placement
-from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.samples import read_samples, samples_path
 from clusterlab.records.store import latest_rows
+from clusterlab.records.target import write_target
 from clusterlab.report.nccl_tests_json import About, RankTimes, nccl_tests_json, tables
 
 MOST_TIMES = 1_000_000
 """Single times in one file above which those of each rank are left out, and above that again all of them."""
-
-
-def check_target(path: Path) -> None:
-    """Raise UsageError, before anything is measured, where ``path`` cannot become a file."""
-    if path.is_dir():
-        raise UsageError("a folder", where=str(path), expected="the name of a file")
-    if not path.resolve().parent.is_dir():
-        raise UsageError(
-            f"no folder {path.resolve().parent}", where=str(path), expected="an existing folder"
-        )
 
 
 def write_tests_json(run: RunDir, path: Path, *, message: str | None = None) -> tuple[Path, ...]:
@@ -42,7 +31,7 @@ def write_tests_json(run: RunDir, path: Path, *, message: str | None = None) -> 
     for rows in groups:
         target = path if len(groups) == 1 else _named(path, rows[0], groups)
         text = nccl_tests_json(rows, about, _times(run, rows))
-        write_atomic(target.resolve(), text.encode())
+        write_target(target, text.encode())
         written.append(target)
     return tuple(written)
 

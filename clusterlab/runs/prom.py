@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,8 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Verdict
-from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RUN, open_run, runs_root
+from clusterlab.records.target import check_name, check_target, write_target
 from clusterlab.report.data import load
 from clusterlab.report.prometheus import Sample, openmetrics_text, prom_text
 from clusterlab.runs.prom_run import RunSeries, Series, run_series
@@ -155,16 +154,11 @@ def text_of(found: Snapshot, *, openmetrics: bool) -> bytes:
 
 def target_of(out: Path, *, openmetrics: bool) -> Path:
     """The file that ``out`` means, a folder or a file. Raises UsageError for one that nobody would read."""
-    folder = out.is_dir()
-    target = (out / ("clusterlab.om" if openmetrics else "clusterlab.prom")) if folder else out
-    if not target.resolve().parent.is_dir():
-        raise UsageError(
-            f"no folder {target.resolve().parent}", where=str(out), expected="an existing folder"
-        )
-    if target.exists() and not target.is_file():
-        raise UsageError(
-            "no regular file", where=str(target), expected="a folder, or a file's name"
-        )
+    check_name(out, where="--out")
+    target = (
+        (out / ("clusterlab.om" if openmetrics else "clusterlab.prom")) if out.is_dir() else out
+    )
+    check_target(target, where="--out")
     if openmetrics and target.suffix == PROM_SUFFIX:
         raise UsageError(
             "node exporter would read it, and knows no OpenMetrics",
@@ -179,4 +173,4 @@ def target_of(out: Path, *, openmetrics: bool) -> Path:
 
 def write_prom(target: Path, text: bytes) -> None:
     """Replace ``target`` at once, readable by all whatever the umask. Raises StorageError."""
-    write_atomic(Path(os.path.realpath(target)), text, mode=0o644)
+    write_target(target, text, mode=0o644)
