@@ -5,8 +5,11 @@ Run directories lie on NFS and Lustre: no locks, only appends by one writer and 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,9 +29,16 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
 
     Raises StorageError; the old content is then untouched.
     """
-    # Not in $TMPDIR: a rename is atomic only within one file system.
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Not in $TMPDIR: a rename is atomic only within one file system. A name near the limit of 255 bytes
+    # leaves no room for more.
+    name = (
+        path.name if len(os.fsencode(path.name)) < 200 else f"{zlib.crc32(os.fsencode(path.name))}"
+    )
+    scratch = path.with_name(f".{name}.{os.getpid()}.tmp")
     try:
+        if path.exists() and not path.is_file():
+            # Renamed over it, a file would take the place of a device for all who use it.
+            raise FileExistsError(errno.EEXIST, "no regular file is there")
         with scratch.open("wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
@@ -38,7 +48,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         scratch.replace(path)
         _sync_directory(path.parent)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
         raise storage_error(path, error) from error
 
 
