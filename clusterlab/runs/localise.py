@@ -50,7 +50,8 @@ CODES: Mapping[str, str] = {
 
 FIXES: Mapping[str, str] = {
     "SLOW_LINK": "look at its cable, its ports' rates and error counters (`ibstat`, `ethtool -S`, "
-    "`perfquery`), and measure its pairs alone: --one-by-one",
+    "`perfquery`), and measure its pairs alone: `clusterlab bench pairs --one-by-one`; `clusterlab hunt` "
+    "measures until one part is left",
     "SLOW_SWITCH": "look at the switch's port rates and counters (`perfquery -a`, `ibdiagnet`), its "
     "temperature and firmware",
     "SLOW_HOST": "see what else runs there (`top`, `clusterlab doctor`), its clocks, PCIe link widths and "
