@@ -11,6 +11,7 @@ processor, bytes of the page, the most memory that the process held.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import subprocess
@@ -18,18 +19,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from clusterlab.core.collectives import COLLECTIVES  # noqa: E402
 from clusterlab.core.dtypes import dtype  # noqa: E402
 from clusterlab.core.rows import Point, make_point  # noqa: E402
 from tests.records.fake_runs import ALL_COLLECTIVES, fake_row, make_run  # noqa: E402
 
 TIMINGS = ("eager", "graph", "direct")
-RANKS = 8
+RANKS = 32
 
 
 def long_sweep() -> Iterator[Point]:
@@ -46,17 +47,17 @@ def long_sweep() -> Iterator[Point]:
 def many_curves() -> Iterator[Point]:
     """Ever more curves of 30 sizes: types, operators, roots."""
     dtypes = ("float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "float64")
-    for root in range(1 << 10):
-        for name in ALL_COLLECTIVES:
-            for one in dtypes:
-                for op in ("sum", "max", "min", "prod"):
-                    for timing in TIMINGS:
-                        for size in range(30):
-                            for in_place in (False, True):
-                                yield make_point(
-                                    name, 8 << size, dtype(one), RANKS, op=op, root=root % RANKS,
-                                    in_place=in_place, timing=timing,
-                                )  # fmt: skip
+    for root in range(RANKS):
+        for name, what in COLLECTIVES.items():
+            if root and not what.rooted:
+                continue
+            ops = ("sum", "max", "min", "prod") if what.reduces else ("sum",)
+            for one, op, timing in itertools.product(dtypes, ops, TIMINGS):
+                for size, in_place in itertools.product(range(30), (False, True)):
+                    yield make_point(
+                        name, 8 << size, dtype(one), RANKS, op=op, root=root, in_place=in_place,
+                        timing=timing,
+                    )  # fmt: skip
 
 
 def pairs() -> Iterator[Point]:
@@ -65,15 +66,6 @@ def pairs() -> Iterator[Point]:
         for a in range(b):
             for ranks in ((a, b), (b, a)):
                 yield make_point("send", 1 << 20, dtype("float32"), 2, ranks=ranks)
-
-
-def distinct(points: Iterator[Point]) -> Iterator[Point]:
-    """Each once: where an operator means nothing, it makes no other point."""
-    seen: set[tuple[object, ...]] = set()
-    for point in points:
-        if point.key not in seen:
-            seen.add(point.key)
-            yield point
 
 
 KINDS = {"long sweep": long_sweep, "many curves": many_curves, "pairs": pairs}
@@ -104,7 +96,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         for kind, points in KINDS.items():
-            some = islice(distinct(points()), asked.rows)
+            some = itertools.islice(points(), asked.rows)
             rows = [fake_row(point, rng, number=i) for i, point in enumerate(some)]
             ranks = max((max(row.ranks) + 1 for row in rows if row.ranks), default=RANKS)
             run = make_run(
