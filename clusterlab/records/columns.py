@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clusterlab.core.errors import UsageError
 from clusterlab.records.files import write_atomic
+from clusterlab.records.reading import open_regular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +33,7 @@ _TEXTS = "texts"
 _MOST_TEXT_BYTES = 1 << 30
 _BROKEN = (
     *(OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, MemoryError),
-    *(NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error),
+    *(NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error, UsageError),
 )
 """What numpy and zipfile raise of files that they did not write."""
 
@@ -128,7 +130,7 @@ def read_table(path: Path, kinds: Mapping[str, str], names: Iterable[str]) -> Ta
     import numpy as np
 
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as file:
             if file.zip.getinfo(f"{_TEXTS}.npy").file_size > _MOST_TEXT_BYTES:
                 raise DamagedError(path, "too many texts")
             said = json.loads(bytes(file[_TEXTS]))

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
 from clusterlab.core.placement import Placement, placement_from_json
 from clusterlab.core.rows import SCHEMA_VERSION
-from clusterlab.records.files import check_schema, read_json, write_atomic, write_json
+from clusterlab.records.files import check_schema, write_atomic, write_json
+from clusterlab.records.reading import is_there, read_json
+from clusterlab.records.small_yaml import read_small_yaml
 from clusterlab.records.strict import checked
 
 PLACEMENT = "placement.json"
@@ -44,12 +44,14 @@ def write_placement(folder: Path, placement: Placement) -> None:
 def read_placement(folder: Path) -> Placement | None:
     """The placement of the run in ``folder``; None when the run ended before it was known."""
     path = folder / PLACEMENT
-    return placement_from_json(read_json(path), where=str(path)) if path.exists() else None
+    return placement_from_json(read_json(path), where=str(path)) if is_there(path) else None
 
 
 def write_fabric(folder: Path, fabric: FabricReference) -> None:
     """Write fabric.yaml. Raises StorageError."""
     data = {"schema_version": SCHEMA_VERSION, **asdict(fabric)}
+    import yaml
+
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     write_atomic(folder / FABRIC, text.encode())
 
@@ -57,12 +59,9 @@ def write_fabric(folder: Path, fabric: FabricReference) -> None:
 def read_fabric(folder: Path) -> FabricReference | None:
     """The fabric of the run in ``folder``; None when none was named."""
     path = folder / FABRIC
-    if not path.exists():
+    if not is_there(path):
         return None
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"not YAML: {error}", where=str(path)) from None
+    data = read_small_yaml(path)
     if not isinstance(data, dict):
         raise UsageError("not a mapping", where=str(path))
     check_schema(data.get("schema_version"), SCHEMA_VERSION, where=str(path))
@@ -83,7 +82,7 @@ def write_findings(folder: Path, findings: Sequence[Finding]) -> None:
 def read_findings(folder: Path) -> tuple[Finding, ...]:
     """The findings of the run in ``folder``; empty when nothing was diagnosed yet."""
     path = folder / FINDINGS
-    if not path.exists():
+    if not is_there(path):
         return ()
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("findings"), list):

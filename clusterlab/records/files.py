@@ -1,4 +1,4 @@
-"""Files that survive a crash: atomic replacement, and JSON documents with clear errors.
+"""Files that survive a crash: atomic replacement.
 
 Run directories lie on NFS and Lustre: no locks, only appends by one writer and atomic renames.
 """
@@ -65,31 +65,6 @@ def _sync_directory(folder: Path) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write ``data`` as an indented JSON document, atomically."""
     write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
-
-
-def read_regular(path: Path) -> bytes:
-    """What is in ``path``. Raises UsageError for a pipe or a device, which nobody may ever write to."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise UsageError(
-            "no regular file", where=str(path), expected="a file as clusterlab wrote it"
-        )
-    return path.read_bytes()
-
-
-def read_json(path: Path) -> Any:
-    """The JSON document in ``path``. Raises UsageError naming the line at fault."""
-    try:
-        return json.loads(read_regular(path))
-    except RecursionError:
-        raise UsageError("not JSON: nested too deeply", where=str(path)) from None
-    except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"not JSON: {error.msg}", where=f"{path}:{error.lineno}:{error.colno}"
-        ) from None
-    except UnicodeDecodeError:
-        raise UsageError("not JSON: not UTF-8 text", where=str(path)) from None
 
 
 def check_schema(version: Any, newest: int, *, where: str) -> None:

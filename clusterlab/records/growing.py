@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from clusterlab.records.reading import open_regular
+
 
 class Growing:
     """The lines that ``path`` gains; a file that is not there yet has none."""
@@ -18,9 +20,10 @@ class Growing:
         """Complete lines that came since the last call; with ``all_of_it`` an unfinished one too.
 
         A file that became shorter is another one: it is read from its begin, and ``read`` counts anew.
+        Raises UsageError for what is no regular file.
         """
         try:
-            with self.path.open("rb") as file:  # opening makes NFS ask the server for the size
+            with open_regular(self.path) as file:  # opening makes NFS ask the server for the size
                 if file.seek(0, 2) < self._offset:
                     self._offset = self.read = 0
                 file.seek(self._offset)

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION
 from clusterlab.records.files import storage_error, write_atomic
+from clusterlab.records.reading import read_regular
 
 LIST = "runs.json"
 FORMAT = 1
@@ -97,11 +99,12 @@ def _head(kinds: Mapping[str, str]) -> dict[str, Any]:
 def read_list(folder: Path, kinds: Mapping[str, str]) -> tuple[RunList | None, str | None]:
     """The list, or None and why it cannot be used: nothing there is no reason, anything else is."""
     try:
-        content = (folder / LIST).read_bytes()
+        content = read_regular(folder / LIST)
     except FileNotFoundError:
         return None, None
-    except OSError as error:
-        return None, f"cannot be read ({error.strerror})"
+    except (OSError, UsageError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.message
+        return None, f"cannot be read ({why})"
     head, _, rest = content.partition(b"\n")
     try:
         said = json.loads(head)

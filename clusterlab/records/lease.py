@@ -21,6 +21,8 @@ from pathlib import Path
 
 from clusterlab.core.errors import UsageError
 from clusterlab.records.files import storage_error
+from clusterlab.records.reading import open_regular, parse_json, read_regular
+from clusterlab.records.strict import checked
 
 ALIVE = "alive.json"
 
@@ -32,6 +34,8 @@ LEAVES_S = 12.0
 """So long a living holder is given: ranks whose launcher was killed are gone after some seconds."""
 
 _POLL_S = 1.0
+
+_MOST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,9 @@ class Sign:
 def sign_of_life(folder: Path) -> Sign | None:
     """Of who measures in the run ``folder``; None where nobody says to. Reads only."""
     try:
-        with (folder / ALIVE).open("rb") as file:  # opening makes NFS look again
+        with open_regular(folder / ALIVE) as file:  # opening makes NFS look again
             touched = os.fstat(file.fileno()).st_mtime
-    except OSError:
+    except (OSError, UsageError):
         return None
     held = _read(folder / ALIVE)
     if held is None:
@@ -156,8 +160,9 @@ def _alive(folder: Path, held: _Holder | None) -> UsageError:
 def _read(file: Path) -> _Holder | None:
     """None: half-written, or of a release that notes something else."""
     try:
-        return _Holder(**json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
+        said = read_regular(file, most_bytes=_MOST_BYTES)
+        return _Holder(**checked(parse_json(said, where=str(file)), _Holder, where=str(file)))
+    except (OSError, UsageError):
         return None
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.stepping import CollectiveSummary, Entry, Span, StepLedger
-from clusterlab.records.files import check_schema, read_json, write_json
+from clusterlab.records.files import check_schema, write_json
 from clusterlab.records.members import MemberWriter, members_of
+from clusterlab.records.reading import is_there, parse_json, read_json
 from clusterlab.records.strict import check_value, checked
 
 LEDGER = "ledger"
@@ -63,10 +64,7 @@ def read_ledger(folder: Path, rank: int) -> Iterator[StepLedger]:
 
 
 def _parse(content: bytes, *, where: str) -> StepLedger:
-    try:
-        data: Any = json.loads(content)
-    except ValueError:
-        raise UsageError("not JSON", where=where) from None
+    data: Any = parse_json(content, where=where)
     if not isinstance(data, dict):
         raise UsageError("not a mapping", where=where)
     check_schema(data.get("schema_version"), LEDGER_SCHEMA, where=where)
@@ -95,7 +93,7 @@ def write_collectives(
 def covered_by(folder: Path) -> str:
     """Which steps and attempt collectives.json is of, in words; nothing where it does not say."""
     path = folder / COLLECTIVES
-    data = read_json(path) if path.exists() else None
+    data = read_json(path) if is_there(path) else None
     if not isinstance(data, dict) or "steps" not in data:
         return ""
     where = str(path)
@@ -112,7 +110,7 @@ def covered_by(folder: Path) -> str:
 def read_collectives(folder: Path) -> tuple[CollectiveSummary, ...]:
     """What ``write_collectives`` wrote; nothing where it did not. Raises UsageError."""
     path = folder / COLLECTIVES
-    if not path.exists():
+    if not is_there(path):
         return ()
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("collectives"), list):

@@ -15,6 +15,7 @@ from clusterlab.core.soaking import SoakPass
 from clusterlab.core.stepping import ExpertLoad, StepLine
 from clusterlab.records.amounts import check_amounts
 from clusterlab.records.files import OwnedDescriptor, check_schema, storage_error
+from clusterlab.records.reading import NOT_JSON, read_regular, too_many_digits
 from clusterlab.records.store import write_all
 from clusterlab.records.strict import check_value, checked
 
@@ -100,7 +101,7 @@ def read_lines(folder: Path) -> Lines:
 
 def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -113,7 +114,7 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
         where = f"{file}:{number}"
         try:
             data: Any = json.loads(line)
-        except ValueError:
+        except NOT_JSON:
             # Only what nothing ended, or what a later attempt ended before it went on, can be half a line.
             if number < len(lines) and not _begun_here(line):
                 raise UsageError(
@@ -122,6 +123,8 @@ def _read(file: Path, kind: type[_Kind], warnings: list[str]) -> list[_Kind]:
                 ) from None  # fmt: skip
             warnings.append(f"{where}: half-written line skipped (a crash or a full disk)")
             continue
+        except ValueError:
+            raise too_many_digits(where) from None
         found.append(line_from_data(data, kind, where=where))
     return found
 

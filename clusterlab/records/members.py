@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clusterlab.records.files import OwnedDescriptor, storage_error
+from clusterlab.records.reading import open_regular
 from clusterlab.records.store import write_all
 
 _CHUNK_BYTES = 1 << 16
@@ -44,9 +45,9 @@ class MemberWriter(OwnedDescriptor):
 
 def members_of(path: Path, start: int = 0) -> Iterator[tuple[bytes, int]]:
     """Every complete gzip member of ``path`` from the offset ``start`` on, where one begins, with the offset
-    of its end; stops at the first torn one.
+    of its end; stops at the first torn one. Raises OSError, and UsageError for what is no regular file.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(start)
         waiting = b""
         end = start

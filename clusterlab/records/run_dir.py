@@ -21,8 +21,9 @@ from typing import Any
 from clusterlab.core.environment import allowed_environment
 from clusterlab.core.errors import UsageError
 from clusterlab.records.environment import versions
-from clusterlab.records.files import read_json, write_json
+from clusterlab.records.files import write_json
 from clusterlab.records.lease import claim, release
+from clusterlab.records.reading import is_there, read_json
 from clusterlab.records.run_info import (
     Attempt,
     Context,
@@ -149,7 +150,7 @@ def open_run(path: Path | str) -> RunDir:
             what, where=str(folder), expected=f"a directory with {RUN}, as clusterlab bench makes"
         )
     file = folder / RUN
-    if not file.is_file():
+    if not is_there(file):
         raise UsageError(f"not a run directory: holds no {RUN}", where=str(folder))
     return RunDir(folder.resolve(), info_from_json(read_json(file), where=str(file)))
 

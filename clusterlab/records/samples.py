@@ -17,6 +17,7 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import POINT_OF_1, SCHEMA_VERSION, Point, ranks_from_json
 from clusterlab.records.files import check_schema
 from clusterlab.records.members import MemberWriter, members_of
+from clusterlab.records.reading import parse_json
 from clusterlab.records.strict import check_value, checked
 
 
@@ -96,10 +97,7 @@ def new_samples(path: Path, start: int) -> tuple[list[PointSamples], int]:
 
 
 def _parse(member: bytes, *, where: str) -> PointSamples:
-    try:
-        data: Any = json.loads(member)
-    except ValueError:
-        raise UsageError("not JSON", where=where) from None
+    data: Any = parse_json(member, where=where)
     if not isinstance(data, dict):
         raise UsageError("not a mapping", where=where)
     version: Any = data.get("schema_version")

@@ -14,7 +14,8 @@ from typing import Any
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION, Point, Row
 from clusterlab.records.fast_rows import TOGETHER_BYTES, rows_of_lines
-from clusterlab.records.files import OwnedDescriptor, read_regular, storage_error
+from clusterlab.records.files import OwnedDescriptor, storage_error
+from clusterlab.records.reading import NOT_JSON, read_regular, too_many_digits
 from clusterlab.records.schema import row_from_data, row_to_line
 
 RECORDS = "records.jsonl"
@@ -139,12 +140,14 @@ def _each(lines: Sequence[bytes], found: _Found, *, where: str, first: int, last
             continue
         try:
             data = json.loads(line)
-        except (ValueError, RecursionError):  # bad JSON or bad UTF-8: half a line
+        except NOT_JSON:  # bad JSON or bad UTF-8: half a line
             found.truncated = number == last
             found.foreign += not line.lstrip().startswith(b"{")
             place = "ends in half a line" if found.truncated else "half-written line skipped"
             found.warnings.append(f"{where}:{number}: {place} (a crash or a full disk)")
             continue
+        except ValueError:
+            raise too_many_digits(f"{where}:{number}") from None
         found.rows.append(row_from_data(data, where=f"{where}:{number}"))
         found.schemas.add(data["schema_version"])
 
@@ -152,7 +155,7 @@ def _each(lines: Sequence[bytes], found: _Found, *, where: str, first: int, last
 def schema_problems(path: Path) -> tuple[str, ...]:
     """What is wrong where one file holds rows of several schemas: two versions of clusterlab wrote it."""
     versions: set[Any] = set()
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
+    for line in read_regular(path).splitlines() if path.is_file() else ():
         usual = _VERSION.match(line)
         if usual is not None and line.endswith(b"}"):
             versions.add(int(usual[1]))

@@ -15,7 +15,8 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
 from clusterlab.core.rows import SCHEMA_VERSION
 from clusterlab.records.documents import finding_from_json
-from clusterlab.records.files import check_schema, read_json, write_json
+from clusterlab.records.files import check_schema, write_json
+from clusterlab.records.reading import is_there, read_json
 
 FILE = "trouble.json"
 
@@ -50,7 +51,7 @@ def write_trouble(folder: Path, trouble: KeptTrouble, details: Mapping[str, Any]
 def read_trouble(folder: Path) -> KeptTrouble | None:
     """What ``write_trouble`` wrote; None when the attempt had none."""
     path = folder / FILE
-    if not path.exists():
+    if not is_there(path):
         return None
     data = read_json(path)
     if not isinstance(data, dict) or "finding" not in data:

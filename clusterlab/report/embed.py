@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-import csv
 import gzip
-import io
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.overlap import Overlap
 from clusterlab.core.rows import SCHEMA_VERSION, Row
 from clusterlab.core.soaking import SoakPass
 from clusterlab.core.stepping import StepLine
+from clusterlab.records.reading import read_regular
 from clusterlab.records.run_info import info_to_json
 from clusterlab.records.schema import jsonable
+from clusterlab.report.csv_text import records_csv, rows_csv, short
 from clusterlab.report.data import ReportData
 from clusterlab.verdict.run_verdict_json import run_verdict_to_json
 
@@ -26,8 +26,6 @@ PLAIN_LIMIT_BYTES = 16 * 1024
 
 MOST_CONVERTED = 20_000
 """Rows up to which a page carries CSV and JSON; of more it carries records.jsonl as it stands, once."""
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +54,8 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "collectives": [asdict(one) for one in data.kinds],
         "experts": [one.to_json() for one in data.loads],
         "columns": columns,
-        "rows": [[_short(value) for value in jsonable(row).values()] for row in data.rows],
+        "rows": [[short(value) for value in jsonable(row).values()] for row in data.rows],
     }
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.7g}") if isinstance(value, float) else value
-
-
-def rows_csv(rows: Iterable[Row]) -> str:
-    """``rows`` as CSV, one column per field of the schema; empty where not known.
-
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
-    """
-    return _csv(Row.__dataclass_fields__, (jsonable(row).values() for row in rows))
-
-
-def runs_csv(runs: Iterable[tuple[str, Iterable[Row]]]) -> str:
-    """The rows of several runs (name and rows) as one table, as ``rows_csv``; before them ``run_id``."""
-    lines = ((run_id, *jsonable(row).values()) for run_id, rows in runs for row in rows)
-    return _csv(("run_id", *Row.__dataclass_fields__), lines)
-
-
-def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records of one kind as CSV, as ``rows_csv``; mappings in them as ``name=value``."""
-    return _csv(records[0], (record.values() for record in records))
-
-
-def _csv(heads: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(heads)
-    for line in lines:
-        writer.writerow([_cell(_short(value)) for value in line])
-    return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value))
-    if isinstance(value, dict):
-        value = " ".join(f"{name}={one}" for name, one in value.items())
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return value if value == "-Infinity" else f"'{value}"
-    return value
 
 
 def downloads(data: ReportData) -> Iterator[Download]:
@@ -107,7 +63,7 @@ def downloads(data: ReportData) -> Iterator[Download]:
     # What a file is called is a name on somebody's disk: nothing but what run directories are made of.
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", data.run.info.run_id).strip("-.") or "run"
     if len(data.rows) > MOST_CONVERTED:
-        yield _gzipped(f"{name}.jsonl", data.run.records_path.read_bytes(), level=1)
+        yield _gzipped(f"{name}.jsonl", read_regular(data.run.records_path), level=1)
         return
     if data.rows:
         yield link(f"{name}.csv", "text/csv", rows_csv(data.rows))
@@ -120,7 +76,7 @@ def downloads(data: ReportData) -> Iterator[Download]:
         if records:
             text = records_csv([one.to_json() for one in records])
             yield link(f"{name}-{kind}.csv", "text/csv", text)
-    text = json.dumps(page_data(data), separators=(",", ":"))
+    text = json_text(page_data(data), separators=(",", ":"))
     yield link(f"{name}.json", "application/json", text)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 from clusterlab.core.bringup import Bringup, rank_from_json
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 from clusterlab.records.documents import write_findings
-from clusterlab.records.files import read_json, write_json
+from clusterlab.records.files import write_json
+from clusterlab.records.reading import read_json
 from clusterlab.records.run_dir import RunDir, end_attempt, start_attempt
 from clusterlab.report.bringup import bringup_json, bringup_lines
 from clusterlab.runs.directory import given_or_new_run
@@ -25,7 +26,7 @@ def report(bringup: Bringup, *, name: str | None, as_json: bool, repeat: int) ->
     """
     findings = growth_findings(bringup)
     document = bringup_json(bringup, findings)
-    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
+    text = json_text(document) if as_json else "\n".join(bringup_lines(bringup, findings))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     verdict = judged(bringup)
@@ -57,7 +58,7 @@ def report_again(run: RunDir, *, as_json: bool) -> int:
     """Print what ``run`` kept, as it was printed then; the exit code. Raises UsageError for a damaged one."""
     document, bringup = _kept(run)
     findings = growth_findings(bringup)
-    text = json.dumps(document) if as_json else "\n".join(bringup_lines(bringup, findings))
+    text = json_text(document) if as_json else "\n".join(bringup_lines(bringup, findings))
     sys.stdout.write(text + "\n")
     return ExitCode.FINDING if findings else ExitCode.OK
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.records.files import read_json
+from clusterlab.records.reading import read_json
 
 HUNT = "hunt.json"
 

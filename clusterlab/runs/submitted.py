@@ -22,7 +22,8 @@ from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.launch.site import Site, load_site, site_from_data
 from clusterlab.launch.submit import Submission, SubmittedJob, render, require_slurm, submit
-from clusterlab.records.files import read_json, write_json
+from clusterlab.records.files import write_json
+from clusterlab.records.reading import read_json
 from clusterlab.records.run_dir import RunDir, create_run, open_run, runs_root, utc_text
 from clusterlab.runs.bench import name_of, parse_corrupt, resolve, run_bench
 from clusterlab.runs.directory import announced

@@ -20,6 +20,7 @@ from clusterlab.core.stepping import StepLine
 from clusterlab.records.documents import read_placement
 from clusterlab.records.growing import Growing
 from clusterlab.records.lines import OVERLAP, SOAK, STEPS, line_from_data
+from clusterlab.records.reading import NOT_JSON, too_many_digits
 from clusterlab.records.run_dir import open_run
 from clusterlab.records.schema import row_from_data
 from clusterlab.records.store import RECORDS
@@ -123,9 +124,11 @@ class Watched:
                 continue
             try:
                 data = json.loads(line)
-            except (ValueError, RecursionError):  # half a line, which a later attempt has ended
+            except NOT_JSON:  # half a line, which a later attempt has ended
                 self._torn += 1
                 continue
+            except ValueError:
+                raise too_many_digits(f"{file.path}:{number}") from None
             yield data, f"{file.path}:{number}"
 
     def _row(self, data: Any, where: str) -> SeenRow:

@@ -41,7 +41,10 @@ class SlowestRank:
     def _read(self, rank: int, world_size: int) -> None:
         path = samples_path(self._folder, rank)
         if rank not in self._ends:
-            size = path.stat().st_size if path.exists() else 0
+            try:
+                size = path.stat().st_size
+            except OSError:  # not there yet, or nothing that may be looked into
+                size = 0
             self._ends[rank] = size if size > MOST_BYTES else 0
         try:
             found, self._ends[rank] = new_samples(path, self._ends[rank])
