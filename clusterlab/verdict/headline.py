@@ -10,7 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clusterlab.core.findings import Finding, Severity, Verdict, most_severe_first
 from clusterlab.core.overlap import Overlap
@@ -90,7 +90,7 @@ def _worst(
         f for f in most_severe_first(findings) if f.severity in (Severity.FATAL, Severity.ERROR)
     ]
     if grave:
-        return _of_finding(judged.verdict, grave[0])
+        return _of_finding(judged.verdict, grave[0], about)
     slow = [answer for answer in answers if answer.verdict == Verdict.SLOW]
     unsaid = judged.verdict in (Verdict.NO_VERDICT, Verdict.PASS)
     if slow and (judged.verdict == Verdict.SLOW or unsaid):
@@ -98,7 +98,7 @@ def _worst(
     warned = [f for f in findings if f.severity == Severity.WARNING]
     if judged.verdict == Verdict.SLOW and not warned and run.judged.verdict == Verdict.SLOW:
         return _slow(judged, run, about)
-    return _of_finding(judged.verdict, warned[0]) if warned else None
+    return _of_warnings(judged.verdict, warned, about) if warned else None
 
 
 def _wrong(judged: Judged, wrong: Sequence[Row], about: About) -> Headline:
@@ -118,12 +118,37 @@ def _wrong(judged: Judged, wrong: Sequence[Row], about: About) -> Headline:
     return Headline(Verdict.INVALID, worst, reason, _again(about, extra))
 
 
-def _of_finding(verdict: Verdict, finding: Finding) -> Headline:
+def _of_warnings(verdict: Verdict, warned: Sequence[Finding], about: About) -> Headline:
+    """A group of ranks that is slow says more to a reader than the links that may make it so."""
+    group = next((f for f in warned if f.code == "SLOW_GROUP"), None)
+    link = next((f for f in warned if f.code == "SLOW_LINK" and f.evidence), None)
+    if group is None:
+        found = _of_finding(verdict, warned[0], about)
+        if link is warned[0] and len(link.evidence) > 1 and not found.reason:
+            return replace(found, reason=link.evidence[1])
+        return found
+    found = _of_finding(verdict, group, about)
+    if link is None or found.reason:
+        return found
+    reason = f"slow link: {link.evidence[0].partition(': ')[0]}"
+    return replace(
+        found, reason=f"{reason}, or what shares its path" if link.evidence[1:] else reason
+    )
+
+
+def _of_finding(verdict: Verdict, finding: Finding, about: About) -> Headline:
     what = finding.code.replace("_", " ").capitalize()
     worst = f"{what}: {finding.evidence[0]}" if finding.evidence else what
     said = f"{finding.severity.value}: {what.lower()}"
     cause = (finding.caused_by or "").replace("_", " ").lower()
-    return Headline(verdict, worst.rstrip("."), cause, advice=finding.fix, finding=said)
+    command = ""
+    if finding.code in _ALONE and "bench" in about.command and "--one-by-one" not in about.command:
+        command = _again(about, "--one-by-one")
+    return Headline(verdict, worst.rstrip("."), cause, command, finding.fix, finding=said)
+
+
+_ALONE = ("SLOW_GROUP", "SLOW_LINK")
+"""Findings of messages at the same time, which are measured one by one next."""
 
 
 def _slow_by_why(judged: Judged, slow: Sequence[TableAnswer], about: About) -> Headline:

@@ -12,7 +12,8 @@ class Headline:
     """``verdict`` is the run's; of a run whose own predictions judge nothing, that of ``why`` (``by_why``).
 
     ``worst`` and ``reason`` are parts of a sentence; ``command`` is what to type, ``advice`` what to do or to
-    look at besides, or where no command does it. Either may be empty. ``finding``: ``warning: slow link``, where it is one.
+    look at besides, or where no command does it. Either may be empty. ``finding``: ``warning: slow link``,
+    where it is one.
     """
 
     verdict: Verdict

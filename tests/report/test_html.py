@@ -21,9 +21,9 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.records.documents import write_findings, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, open_run
+from clusterlab.report.csv_text import rows_csv
 from clusterlab.report.curve_page import CURVE_LIMIT, FURTHER_HEADS, LINE_LIMIT
 from clusterlab.report.data import load
-from clusterlab.report.embed import rows_csv
 from clusterlab.report.html import render, write_report
 from clusterlab.report.page import CHART_LIMIT, page_view
 from clusterlab.report.terminal import print_run
@@ -343,7 +343,7 @@ def test_what_a_finding_names_is_marked_in_the_drawing() -> None:
     assert "link degraded: leaf1/spine0" in beside.drawing.svg
     assert "49%" in beside.drawing.svg
     page = render(data, beside)
-    assert "warning: slow link" in page
+    assert "warning: slow group" in page
     assert "One of these may explain all" in page
 
 

@@ -101,6 +101,22 @@ def test_what_the_run_itself_set_is_taken_away_by_the_next_command(
         assert f"the run set {without}={about.environment[without]}" in found.reason
 
 
+def test_a_slow_group_heads_what_may_make_it_slow_and_is_measured_alone_next() -> None:
+    link = Finding(
+        "SLOW_LINK", Severity.WARNING, ("a ↔ b: 2 of 2", "nothing tells it from c"), "look"
+    )
+    group = Finding("SLOW_GROUP", Severity.WARNING, ("rail 1, at all sizes",), "repeat it")
+    found = said(GOOD, findings=(link, group))
+    assert found.worst == "Slow group: rail 1, at all sizes"
+    assert found.reason == "slow link: a ↔ b, or what shares its path"
+    assert found.command == f"{shlex.join(TYPED)} --one-by-one"
+    assert found.advice == "repeat it"
+    alone = said(GOOD, findings=(link,))
+    assert (alone.worst, alone.reason) == ("Slow link: a ↔ b: 2 of 2", "nothing tells it from c")
+    again = replace(ABOUT, command=(*TYPED, "--one-by-one"))
+    assert said(GOOD, again, findings=(group,)).command == ""
+
+
 def test_all_that_is_slow_is_named_as_far_as_a_sentence_goes() -> None:
     others = tuple(replace(ANSWER, table_id=f"table{i}", slowdown={}) for i in range(5))
     worst = said(UNKNOWN, answers=(ANSWER, *others)).worst
