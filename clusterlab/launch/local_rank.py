@@ -99,7 +99,9 @@ def become_rank(
         _restore_signals(ignored)
         if output_fd is not None:
             _redirect(output_fd)
-        faulthandler.enable(2)  # not sys.stderr: notebooks and pytest have others, without a descriptor
+        faulthandler.enable(
+            2
+        )  # not sys.stderr: notebooks and pytest have others, without a descriptor
         _one_thread()
         _prefer_loopback()
         store = LocalStore(identity, listening)
