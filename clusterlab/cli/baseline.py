@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.verdict.baseline.check import Checked, PointChecked
@@ -106,7 +106,7 @@ def save(
     if reframe is not None:
         write_output(reframe, reframe_text(made, reframe, system=system), sources=sources)
     if as_json:
-        typer.echo(json.dumps(asdict(made)))
+        typer.echo(json_text(asdict(made)))
     else:
         typer.echo(f"{len(made.points)} points, {_made(made.made)}")
         typer.echo("\n".join(_tolerance(made, None)))
@@ -154,7 +154,7 @@ def check(
         allow_missing=allow_missing,
     )
     if as_json:
-        typer.echo(json.dumps(checked_to_json(found)))
+        typer.echo(json_text(checked_to_json(found)))
     else:
         typer.echo(shown_lines(_lines(found, stated)))
     if found.verdict in {Verdict.SLOW, Verdict.INVALID}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from clusterlab.cli.bind_explain import EXAMPLE as _EXPLAIN_EXAMPLE
 from clusterlab.cli.bind_explain import explain_command
 from clusterlab.core.errors import UsageError
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.binding.masks import MaskResult
@@ -55,7 +55,7 @@ def mask(
             expected="either a mask after --, or --unset",
         )
     found = evaluate_cuda_mask(mask, uuid)
-    typer.echo(json.dumps(found.to_json()) if as_json else _mask_text(found, mask, uuid))
+    typer.echo(json_text(found.to_json()) if as_json else _mask_text(found, mask, uuid))
 
 
 def _mask_text(found: MaskResult, mask: str | None, uuids: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import textwrap
@@ -10,6 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.binding.explain.explaining import Explanation
@@ -96,7 +97,7 @@ def explain_command(
         busy=busy or [],
     )
     found = explain(submit, step or [], cluster)
-    typer.echo(json.dumps(found.to_json()) if as_json else _text(found))
+    typer.echo(json_text(found.to_json()) if as_json else _text(found))
 
 
 def _node(said: str | None, cores_per_socket: int | None) -> tuple[NodeProfile, int | None]:

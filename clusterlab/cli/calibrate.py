@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def calibrate(
     if output is not None:
         write_output(output, to_yaml(report.calibration), sources=inputs)
     if as_json:
-        typer.echo(json.dumps(report_data(report)))
+        typer.echo(json_text(report_data(report)))
         return
     for line in _lines(report):
         typer.echo(line)

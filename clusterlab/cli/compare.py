@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -108,7 +108,7 @@ def compare(
     if as_json:
         comparisons = [comparison_to_json(one) for one in found]
         worst = min((one.outcome for one in found), key=_GRAVITY.index)
-        typer.echo(json.dumps({"verdict": worst.value, "comparisons": comparisons}))
+        typer.echo(json_text({"verdict": worst.value, "comparisons": comparisons}))
     else:
         for i, one in enumerate(found):
             lines = [*([""] if i else []), *comparison_lines(one, all_points=points)]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     import typer
@@ -162,9 +163,7 @@ def _print(options: ExecOptions) -> int:
 
     plan = make_plan(os.environ, options.wanted)
     if options.as_json:
-        import json
-
-        text = json.dumps(plan.to_json())
+        text = json_text(plan.to_json())
     else:
         missing = [f"# not bound: {what}" for what in plan.unfulfilled]
         text = "\n".join([f"# {plan.tag}", *plan.lines(), *missing])

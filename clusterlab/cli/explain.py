@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from clusterlab.cli import train_options as options
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -152,7 +152,7 @@ def explain(
         )
     plan = plan_of(setup, rank or 0) if found is None else found.plan
     if as_json:
-        typer.echo(json.dumps(as_data(setup, plan, found, fabric)))
+        typer.echo(json_text(as_data(setup, plan, found, fabric)))
     else:
         typer.echo(text_of(setup, plan, found, fabric))
     return ExitCode.OK

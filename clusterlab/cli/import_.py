@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.formats.measured.file import MeasuredFile
@@ -124,9 +124,9 @@ def import_measurements(
         _write_csv(output, read, files, table_id, health)
     if tuning:
         _check_tuning(read)
-        typer.echo(json.dumps([file.tuning_json() for file in read]))
+        typer.echo(json_text([file.tuning_json() for file in read]))
     elif as_json:
-        rows = (json.dumps(row.to_json()) for file in read for row in file.rows)
+        rows = (json_text(row.to_json()) for file in read for row in file.rows)
         typer.echo("[" + ",\n".join(rows) + "]")
     else:
         typer.echo("\n".join(summary_lines(read)), err=to_stdout)

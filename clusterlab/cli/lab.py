@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from clusterlab.cli import lab_fabric
 from clusterlab.cli.lab_fabric import LabName
 from clusterlab.cli.lab_text import print_checks, print_status, progress_line
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 
 app = typer.Typer(
     help="A cluster in a box: real Slurm, munge and PMIx, several nodes, pretend GPUs.",
@@ -168,7 +168,7 @@ def status(
     lab = labs.load(layout)
     now = labs.status(lab) if lab else labs.LabStatus(name, False, str(layout.run_dir))
     if as_json:
-        typer.echo(json.dumps(asdict(now) | {"healthy": now.healthy}, indent=1))
+        typer.echo(json_text(asdict(now) | {"healthy": now.healthy}, indent=1))
     else:
         print_status(now)
         others = [other for other in labs.names() if other != name]
@@ -251,7 +251,7 @@ def doctor(
 
     checks = examine(observe(), flat=flat)
     if as_json:
-        typer.echo(json.dumps([check.to_json() for check in checks], indent=1))
+        typer.echo(json_text([check.to_json() for check in checks], indent=1))
     else:
         print_checks(checks)
     if any(check.status == MISSING for check in checks):

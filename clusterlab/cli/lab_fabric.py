@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from clusterlab.cli.lab_text import print_broken, print_rates, progress_line
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.lab.fabric_of_lab import LabFabric
@@ -107,7 +107,7 @@ def check(
     links = suspects(rates, tolerance)
     if as_json:
         pairs = [rate.to_json(tolerance) for rate in rates]
-        typer.echo(json.dumps({"pairs": pairs, "off": len(off), "suspects": links}))
+        typer.echo(json_text({"pairs": pairs, "off": len(off), "suspects": links}))
     else:
         print_rates(rates, off, links, tolerance)
     return ExitCode.FINDING if off else ExitCode.OK

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -49,7 +50,7 @@ def localise(
             fix="clusterlab bench pairs, or bench with --pattern",
         )
     if as_json:
-        typer.echo(json.dumps(localised_json(found)))
+        typer.echo(json_text(localised_json(found)))
     else:
         typer.echo(shown_lines(localised_lines(found)))
     if found.answer.faults:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -10,6 +11,9 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from clusterlab.core.errors import ClusterlabError, ExitCode
+
+_LONGEST = 4000
+"""Characters of an error: more comes of a name or a value that was never meant to be read."""
 
 
 def _nowhere() -> TextIO:
@@ -38,12 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ClusterlabError as error:
         if not error.said:
-            print(f"clusterlab: {error}", file=sys.stderr)
+            print(f"clusterlab: {_inert(str(error))}", file=sys.stderr)
         return int(error.exit_code)
     except BrokenPipeError:  # `clusterlab … | head`: the reader has what it wanted
         sys.stderr.close()
         return 128 + signal.SIGPIPE
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # whatever was to be read or written
+            print(f"clusterlab: {_inert(f'{error.filename}')}: {error.strerror}", file=sys.stderr)
+            return ExitCode.USAGE
         if error.filename is not None:
             raise
         # Ours are caught where they happen: this is stdout, redirected to a full disk.
@@ -53,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     return code
+
+
+def _inert(text: str) -> str:
+    """What was typed, or stands in a file, comes back in errors: it acts on no terminal and fills none."""
+    from clusterlab.cli.shown import shown
+
+    return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def _run(words: list[str]) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.core.p2p import P2pReport
@@ -94,7 +95,7 @@ def p2p(
     def show(report: P2pReport) -> None:
         from clusterlab.report.p2p import report_text
 
-        typer.echo(json.dumps(report.to_json()) if as_json else report_text(report))
+        typer.echo(json_text(report.to_json()) if as_json else report_text(report))
 
     return run_p2p(options, show)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.sizes import human_size
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def place(
     )
     if output is not None:
         write_output(output, found.hostfile)
-    typer.echo(json.dumps(_as_json(found)) if as_json else _text(found, output))
+    typer.echo(json_text(_as_json(found)) if as_json else _text(found, output))
     return ExitCode.OK
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterlab.cli import predict_score
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.cost.nccl.explain import Explanation
@@ -149,7 +149,7 @@ def predict(
     effects = _variable_effects(found[-1]) if explain else ()
     table = _tuning_lines(found[-1]) if tuning else []
     if as_json:
-        typer.echo(json.dumps(as_data(found, why, effects, table)))
+        typer.echo(json_text(as_data(found, why, effects, table)))
         return
     lines = [*table_lines(found), *note_lines(found)]
     if explain:

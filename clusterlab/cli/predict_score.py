@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 EPILOG = """Examples:
 
@@ -134,7 +134,7 @@ def score(
     if save_fabric is not None and report.saved_fabric is not None:
         write_output(save_fabric, report.saved_fabric, sources=[file])
     if as_json:
-        typer.echo(json.dumps(report_data(report, rows=rows)))
+        typer.echo(json_text(report_data(report, rows=rows)))
     else:
         for line in score_lines(report, rows_in_order(report) if rows else ()):
             typer.echo(line)

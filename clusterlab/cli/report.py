@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterlab.cli.output import output_file, output_folder
+from clusterlab.cli.report_data import check_names, give_csv, give_json, give_summary
 from clusterlab.core.errors import ExitCode
 from clusterlab.core.findings import Verdict
 
@@ -33,7 +32,8 @@ _EXAMPLE = """Examples:
 
 The page (report.html) loads nothing and runs no script; summary.md beside it is for tickets.
 
-Exit codes: 0 rendered, 1 a run holds wrong data, 2 not a run directory. With --check the verdict decides.
+Exit codes: 0 rendered, 1 a run holds wrong data, 2 not a run directory, 3 nothing for --csv.
+With --check the verdict decides.
 """
 
 
@@ -49,7 +49,10 @@ def report(
     ] = False,
     as_csv: Annotated[
         bool,
-        typer.Option("--csv", help="The rows as CSV on stdout, no HTML; several: with run_id."),
+        typer.Option(
+            "--csv",
+            help="The rows, else steps or passes, as CSV on stdout, no HTML; several: with run_id.",
+        ),
     ] = False,
     as_summary: Annotated[
         bool, typer.Option("--summary", help="summary.md on stdout, no HTML: for a ticket.")
@@ -69,7 +72,7 @@ def report(
             "-o",
             "--output",
             metavar="FOLDER",
-            help="Write <run>.html and <run>.md here instead of into the runs.",
+            help="Write <run>.html and <run>.md (or .csv, .json) here, not into the runs or to stdout.",
             callback=output_folder,
         ),
     ] = None,
@@ -102,22 +105,23 @@ def report(
     # Rows are many, and none of them is garbage before the process ends.
     gc.disable()
     _check_words(runs, as_json=as_json, as_csv=as_csv, as_summary=as_summary, tests_json=tests_json)
-    if output is not None:
-        check_folder(output)
     opened = [open_run(run) for run in runs]
+    if output is not None:
+        check_names(opened, output)
+        check_folder(output)
     found = [_load(run) for run in opened]
     if tests_json is not None:
         _write_tests_json(opened[0], tests_json)
     if parquet is not None:
         _write_parquet(parquet, found)
-    if as_csv and not check:
-        _print_csv(found)
-        return _code(found, None)
-    besides = [gathered(data) for data in found]
     if as_csv:
-        _print_csv(found)
-    elif as_json or as_summary:
-        _print_data(found, besides, as_json=as_json)
+        given = give_csv(found, output)
+        return _code(found, [gathered(data) for data in found] if check else None) or given
+    besides = [gathered(data) for data in found]
+    if as_json:
+        give_json(found, besides, output)
+    elif as_summary:
+        give_summary(found, besides, output)
     else:
         for number, (data, beside) in enumerate(zip(found, besides, strict=True)):
             _print_one(data, beside, first=number == 0)
@@ -145,27 +149,6 @@ def _load(run: RunDir) -> ReportData:
     from clusterlab.report.data import load
 
     return load(run)
-
-
-def _print_csv(found: Sequence[ReportData]) -> None:
-    from clusterlab.report.embed import rows_csv, runs_csv
-
-    if len(found) == 1:
-        sys.stdout.write(rows_csv(found[0].rows))
-    else:
-        sys.stdout.write(runs_csv((data.run.info.run_id, data.rows) for data in found))
-
-
-def _print_data(found: Sequence[ReportData], besides: Sequence[Beside], *, as_json: bool) -> None:
-    from clusterlab.report.summary import summary
-    from clusterlab.runs.report_page import json_of
-
-    both = list(zip(found, besides, strict=True))
-    if as_json:
-        every = [json_of(data, beside) for data, beside in both]
-        typer.echo(json.dumps(every[0] if len(every) == 1 else every))
-    else:
-        sys.stdout.write("\n".join(summary(data, beside) for data, beside in both))
 
 
 def _print_one(data: ReportData, beside: Beside, *, first: bool) -> None:

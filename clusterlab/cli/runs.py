@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from clusterlab.cli import runs_history
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.core.rows import Row
@@ -95,7 +95,7 @@ def score(
 
     found = accuracy(_rows(run))
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found]))
+        typer.echo(json_text([asdict(one) for one in found]))
     else:
         for line in _score_lines(found):
             typer.echo(line)
@@ -118,7 +118,7 @@ def reproduce(
 
     found = reproduced(first, second)
     if as_json:
-        typer.echo(json.dumps(_reproduction_data(found)))
+        typer.echo(json_text(_reproduction_data(found)))
     else:
         for line in _reproduction_lines(found):
             typer.echo(shown_lines([line]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +28,8 @@ from clusterlab.cli.runs_options import (
     Timing,
     Until,
 )
-from clusterlab.core.errors import ExitCode
+from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.records.index import Index
@@ -117,7 +117,7 @@ def list_runs(
     data = [run_data(run, where.root) for run in found]
     _say(known)
     if as_json:
-        typer.echo(json.dumps(data))
+        typer.echo(json_text(data))
     elif data:
         _print_table(run_cells(data), RUN_LAYOUT)
         for one in data:
@@ -163,6 +163,8 @@ def query(
         verdict=verdict, collective=collective, dtype=dtype, timing=timing, backend=backend, size=size,
         group=group, link=link,
     )  # fmt: skip
+    if as_json and as_csv:
+        raise UsageError("one stdout", where="--json, --csv", expected="one of them")
     limit = most if most is not None else 0 if as_json or as_csv else 40
     (found, total), known = asked(place(runs, index), lambda i: queried(i, wanted, most=limit))
     rows = row_dicts(found, known)
@@ -230,7 +232,7 @@ def trend(
     data = [machine_data(machine, values=values) for machine in found]
     _say(known)
     if as_json:
-        typer.echo(json.dumps(data))
+        typer.echo(json_text(data))
     else:
         for i, machine in enumerate(data):
             _print_machine(machine, every=every, first=not i)
@@ -318,7 +320,7 @@ def _json_list(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
     """A JSON list, row by row: millions of them need not be in memory twice."""
     yield "["
     for i, row in enumerate(rows):
-        yield f"{',' if i else ''}\n{json.dumps(row)}"
+        yield f"{',' if i else ''}\n{json_text(row)}"
     yield "\n]\n"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 
 def self_calibrate(
@@ -30,7 +31,7 @@ def self_calibrate(
         times, facts, ranks, "gloo", progress=lambda text: typer.echo(text, err=True)
     )
     if as_json:
-        typer.echo(json.dumps(asdict(calibration)))
+        typer.echo(json_text(asdict(calibration)))
         return
     for constant in calibration.constants:
         typer.echo(f"{constant.name:<40} {constant.value:12.4g} {constant.unit}")

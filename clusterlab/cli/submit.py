@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from clusterlab.cli.bench import request
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -96,7 +96,7 @@ def submit(
 
         return follow_job(run, job)
     handle = {"job_id": job.job_id, "run": str(run.path)}
-    typer.echo(json.dumps(handle) if wanted.as_json else run.path)
+    typer.echo(json_text(handle) if wanted.as_json else run.path)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from clusterlab.cli import (
     topo_route,
 )
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 
 app = typer.Typer(
     help="Fabrics: what connects the ranks, from a design, other tools' files or this machine.",
@@ -35,7 +35,7 @@ def list_fabrics(
 
     designs = described_designs()
     if as_json:
-        typer.echo(json.dumps([{"name": n, "description": d} for n, d in designs.items()]))
+        typer.echo(json_text([{"name": n, "description": d} for n, d in designs.items()]))
         return
     width = max(map(len, designs))
     for name, description in designs.items():
@@ -72,7 +72,7 @@ def show(
         from clusterlab.topology.drawing.svg import fabric_svg
 
         write_output(svg, fabric_svg(found))
-    typer.echo(json.dumps(summary(found)) if as_json else summary_text(found))
+    typer.echo(json_text(summary(found)) if as_json else summary_text(found))
 
 
 for _command in (topo_import, topo_discover, topo_export, topo_check, topo_break, topo_route):

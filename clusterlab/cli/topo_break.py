@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.topology.fabric import Fabric
@@ -74,7 +74,7 @@ def break_it(
     repair = None if policy is None else _repair(whole, broken, policy, pairs)
     if as_json:
         more = {} if repair is None else {"repair": repair.to_json()}
-        typer.echo(json.dumps({**lost.to_json(), **more}))
+        typer.echo(json_text({**lost.to_json(), **more}))
     else:
         typer.echo(damage_text(lost))
         if repair is not None:

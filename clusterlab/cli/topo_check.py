@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -31,7 +31,7 @@ def check_fabric(
     found, findings = open_with_findings(fabric)
     if as_json:
         plain = {"fabric": found.name, "findings": [f.to_json() for f in findings]}
-        typer.echo(json.dumps(plain))
+        typer.echo(json_text(plain))
     else:
         typer.echo(findings_text(findings))
     bad = any(f.severity in (Severity.ERROR, Severity.FATAL) for f in findings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.topology.importing.imported import Imported
@@ -63,7 +63,7 @@ def discover(
     from clusterlab.runs.discovery import DiscoverOptions, run_discover
 
     def show(found: Imported) -> None:
-        typer.echo(json.dumps(found.to_json()) if as_json else _text(found, matrix=matrix))
+        typer.echo(json_text(found.to_json()) if as_json else _text(found, matrix=matrix))
 
     return run_discover(DiscoverOptions(output, facts, ibnetdiscover, deadline_s), show)
 

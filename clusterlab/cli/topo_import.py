@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.core.errors import ExitCode
+from clusterlab.core.jsontext import json_text
 
 _EXAMPLE = """Examples:
 
@@ -67,13 +67,13 @@ def import_files(
         imported = with_checks(read_files(files, system=system, gpu=gpu))
     except NotAFabricError as refusal:
         if as_json:
-            typer.echo(json.dumps(refusal.to_json()))
+            typer.echo(json_text(refusal.to_json()))
         typer.echo(f"clusterlab: {refusal}", err=True)
         return ExitCode.USAGE
     if output is not None:
         write_output(output, fabric_to_yaml(imported.fabric), sources=files)
     if as_json:
-        typer.echo(json.dumps(imported.to_json()))
+        typer.echo(json_text(imported.to_json()))
     else:
         typer.echo(summary_text(imported.fabric))
         typer.echo(findings_text(imported.findings))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 
 def route(
@@ -31,7 +32,7 @@ def route(
     from clusterlab.topology.routing.policy import policy_named
 
     found = trace(open_fabric(fabric), src, dst, policy_named(policy), label=label)
-    typer.echo(json.dumps(found.to_json()) if as_json else found.text())
+    typer.echo(json_text(found.to_json()) if as_json else found.text())
     return ExitCode.NO_VERDICT if found.type == "DIS" else ExitCode.OK
 
 

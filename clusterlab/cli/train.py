@@ -8,6 +8,7 @@ import typer
 
 from clusterlab.cli import train_options as options
 from clusterlab.cli.output import output_file
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.runs.train_setup import TrainTyped
@@ -211,7 +212,6 @@ def _predict(
     backend: str,
     as_json: bool,
 ) -> int:
-    import json
 
     from clusterlab.cli.explain_text import as_data, text_of
     from clusterlab.runs.train_whatif import compute_of, fabric_named, setup_on, what_if
@@ -220,7 +220,7 @@ def _predict(
     setup = setup_on(typed, ranks, fabric, backend)
     found = what_if(setup, fabric, compute_of(compute, fabric, setup), backend=backend)
     if as_json:
-        typer.echo(json.dumps(as_data(setup, found.plan, found, name)))
+        typer.echo(json_text(as_data(setup, found.plan, found, name)))
     else:
         typer.echo(text_of(setup, found.plan, found, name))
     return 0

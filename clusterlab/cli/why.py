@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def why(
 
     report = run(WhyOptions(source, table, fabric, nccl_version), progress=_progress)
     if as_json:
-        typer.echo(json.dumps(report.to_json()))
+        typer.echo(json_text(report.to_json()))
     else:
         for line in _lines(report, causes):
             typer.echo(shown_lines([line]))

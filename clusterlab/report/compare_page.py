@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import clusterlab
+from clusterlab.core.jsontext import json_text
 from clusterlab.report.compare_sizes import POINT_HEADS
 from clusterlab.report.compare_view import CHANGE_HEADS, GRAVITY, comparison_view, outcome_mark
-from clusterlab.report.embed import link, records_csv
+from clusterlab.report.csv_text import records_csv
+from clusterlab.report.embed import link
 from clusterlab.report.html import environment
 from clusterlab.report.text import plain
 from clusterlab.verdict.against.comparison import Comparison
@@ -41,7 +42,7 @@ def compare_page(found: Sequence[Comparison], typed: Sequence[str], command: str
             command=plain(command),
             downloads=(
                 *([link("comparison.csv", "text/csv", records_csv(points))] if points else []),
-                link("comparison.json", "application/json", json.dumps(data)),
+                link("comparison.json", "application/json", json_text(data)),
             ),
             version=clusterlab.__version__,
         )

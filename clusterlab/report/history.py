@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from clusterlab.core.sizes import human_size
+from clusterlab.report.csv_text import csv_cell
 from clusterlab.report.numbers import NOT_KNOWN, three_digits
 from clusterlab.report.text import plain
 
@@ -19,8 +20,6 @@ _ROW_HEAD = (
     *("ratio", "verdict", "run"),
 )
 _LONGEST = 40
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, the wide forms included."""
 
 
 def run_cells(runs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -111,18 +110,9 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> Itera
     writer = csv.writer(out)
     writer.writerow(fields)
     for row in rows:
-        writer.writerow([_cell(row[field]) for field in fields])
+        writer.writerow([csv_cell(row[field]) for field in fields])
         if out.tell() > 1 << 16:
             yield out.getvalue()
             out.seek(0)
             out.truncate()
     yield out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, list):
-        value = " ".join(map(str, value))
-    if not isinstance(value, str):
-        return value
-    line = plain(value)
-    return f"'{line}" if line.startswith(_FORMULA) or value.startswith(_FORMULA) else line

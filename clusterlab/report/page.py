@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clusterlab.core.findings import Finding, Verdict, most_severe_first
+from clusterlab.core.jsontext import json_text
 from clusterlab.records.run_info import Attempt
 from clusterlab.report.beside import NOTHING_BESIDE, Beside, Drawing
 from clusterlab.report.curve_page import (
@@ -143,7 +143,7 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
         ),
         command=_shell(first.command),
         environment=_environment(context.environment),
-        configuration=json.dumps(info.configuration, indent=2),
+        configuration=json_text(info.configuration, indent=2),
         attempts=tuple(_attempt(a) for a in info.attempts),
         path=plain(str(data.run.path)),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from clusterlab.binding.records import (
 )
 from clusterlab.core.errors import DeadlineError
 from clusterlab.core.findings import Finding
+from clusterlab.core.jsontext import json_text
 from clusterlab.launch.claims import in_slurm_task
 from clusterlab.launch.desk import Record
 from clusterlab.launch.gather import NoWayError
@@ -114,7 +114,7 @@ def _report(record: JoinedRecord, beside: Sequence[Finding], options: DoctorOpti
         save_bundle(record, options.bundle)
     missing = record.missing_ranks
     if options.as_json:
-        text = json.dumps(report_json(len(record.ranks) + len(missing), missing, findings))
+        text = json_text(report_json(len(record.ranks) + len(missing), missing, findings))
     else:
         text = "\n".join(record_lines(record, findings, environment=options.environment))
     sys.stdout.write(text + "\n")

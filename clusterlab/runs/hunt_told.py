@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clusterlab.core.findings import Finding, Severity
+from clusterlab.core.jsontext import json_text
 from clusterlab.records.files import write_json
 from clusterlab.runs.hunt_file import HUNT, read_hunt
 from clusterlab.runs.hunt_plan import HuntConfig, Ready
@@ -185,7 +185,7 @@ def tell_hunt(folder: Path, *, as_json: bool) -> bool:
     if found is None:
         return False
     if as_json:
-        print(json.dumps({**found, "run": str(folder)}), flush=True)
+        print(json_text({**found, "run": str(folder)}), flush=True)
     else:
         print("\n".join(lines_of(found)), flush=True)
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from clusterlab.binding.records import JoinedRecord, load_record
 from clusterlab.binding.table import finding_lines, record_lines
 from clusterlab.core.errors import UsageError
 from clusterlab.core.findings import Finding
+from clusterlab.core.jsontext import json_text
 from clusterlab.runs.doctor import report_json
 
 _RECORDS = (".yaml", ".yml", ".json")
@@ -65,6 +65,6 @@ def _print(
     findings: Sequence[Finding], lines: list[str], ranks: int, missing: list[int], *, as_json: bool
 ) -> None:
     if as_json:
-        lines = [json.dumps(report_json(ranks, missing, findings))]
+        lines = [json_text(report_json(ranks, missing, findings))]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from clusterlab.bench.overlap.measure import OverlapOptions, Overlapped, Pair, m
 from clusterlab.bench.statistics import summarise
 from clusterlab.core.collectives import collectives
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.measurement import Measurement
 from clusterlab.core.overlap import COMPUTE, Overlap
 from clusterlab.core.rows import Point, make_row
@@ -221,7 +221,7 @@ class _Keeper:
         self._lines.append(overlap)
         self.wrong += (overlap.wrong or 0) + (overlap.other_wrong or 0)
         self._progress.line(
-            json.dumps(overlap.to_json()) if self._as_json else overlap_line(overlap)
+            json_text(overlap.to_json()) if self._as_json else overlap_line(overlap)
         )
         self._progress.done()
         self._start_next()

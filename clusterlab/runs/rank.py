@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from clusterlab.bench.runner import measure_steps, refuse_oversize
 from clusterlab.bench.watchdog import Watchdog
 from clusterlab.bench.witness import open_witness
 from clusterlab.core.errors import ClusterlabError, ExitCode
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.measurement import Measurement
 from clusterlab.core.rows import Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
@@ -236,7 +236,7 @@ class _Keeper:
         """How a row is shown, and what ends the showing."""
         output, where = self._job.output, self._opened.whereabouts
         if output.as_json:
-            return lambda row: progress.line(json.dumps(row_to_json(row))), lambda: None
+            return lambda row: progress.line(json_text(row_to_json(row))), lambda: None
         if self._job.config.of_pairs:
             return lambda _row: None, self._show_pairs
         table = TableWriter(

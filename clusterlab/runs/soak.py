@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import sys
@@ -19,6 +18,7 @@ from clusterlab.bench.soak import measure_soak
 from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Verdict
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.measurement import Measurement
 from clusterlab.core.rows import Point, make_row
 from clusterlab.core.soaking import SoakPass
@@ -160,7 +160,7 @@ def _tell_end(path: Path, code: int, message: str | None, config: SoakConfig, as
         code = _CODES.get(judged.verdict, ExitCode.FINDING)
     if as_json:
         told = {"verdict": judged.verdict.value, "reason": judged.reason}
-        print(json.dumps({**told, "points": [point.to_json() for point in points]}))
+        print(json_text({**told, "points": [point.to_json() for point in points]}))
     else:
         print("\n".join(soak_lines(points)), flush=True)
     end_run(path, code, message)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from datetime import UTC, datetime
 
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.stepping import ExpertLoad, StepLedger, StepLine
 from clusterlab.records.lines import EXPERTS, STEPS, LineWriter
 from clusterlab.records.run_dir import RunDir, utc_text
@@ -81,6 +81,6 @@ class StepKeeper:
         self.recent.append(ledger)
         if self._as_json:
             more = {} if load is None else {"experts": load.to_json()}
-            print(json.dumps({**line.to_json(), **more}), flush=True)
+            print(json_text({**line.to_json(), **more}), flush=True)
         elif number % self._every == 0 or number == self._last or told.stop or told.loss is None:
             print(step_text(line, self._axes, pipeline=self._pipeline), flush=True)

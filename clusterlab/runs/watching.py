@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
 from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.jsontext import json_text
 from clusterlab.core.overlap import Overlap
 from clusterlab.core.stepping import StepLine
+from clusterlab.records.reading import is_there
 from clusterlab.records.run_dir import RUN, runs_root
 from clusterlab.report.text import plain
 from clusterlab.report.watch_json import seen_json
@@ -99,10 +101,11 @@ def _found(options: WatchOptions, sleep: Callable[[float], None]) -> Path:
     said = False
     while True:
         for path in (options.run, runs_root() / options.run):
-            if (path / RUN).is_file():
+            if is_there(path / RUN):
                 return path
             if path.is_dir():
-                list(path.iterdir())  # makes NFS look again
+                with suppress(OSError):
+                    list(path.iterdir())  # makes NFS look again
         if options.run.is_file() or not options.wait or options.once:
             what = "not a run directory" if options.run.exists() else "no such run directory"
             raise UsageError(
@@ -174,7 +177,7 @@ class JsonShown:
             if k not in ("left_s", "new") and not (k == "said" and seen.state == State.SILENT)
         }  # fmt: skip
         if seen.new or same != self._before:
-            print(json.dumps(data), file=self._stdout, flush=True)
+            print(json_text(data), file=self._stdout, flush=True)
         self._before = same
 
     def close(self) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from clusterlab.core.placement import local_placement
 from clusterlab.core.rows import Row
+from clusterlab.report.csv_text import rows_csv
 from clusterlab.report.curves import curves
 from clusterlab.report.data import load
-from clusterlab.report.embed import rows_csv
 from clusterlab.report.error_matrix import error_matrix
 from clusterlab.report.html import render
 from clusterlab.report.pairs import MOST_NUMBERS, pair_lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 from collections.abc import AsyncIterator
@@ -12,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from clusterlab.core.jsontext import json_text
 from clusterlab.records.store import RECORDS
 from clusterlab.runs.serving.gate import Gate
 from clusterlab.runs.serving.places import NOTHING, run_in, run_names, segments
@@ -131,7 +131,7 @@ class Routes:
                 now = await self._stamp(of.run)
                 gone = now != checked and not await self._is_there(of.run)
                 told, checked = (_GONE, "") if gone else (await self._told(of.run), now)
-            text = json.dumps(told)
+            text = json_text(told)
             if text != before:
                 before, quiet_s = text, 0.0
                 yield f"data: {text}\n\n".encode()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.jsontext import json_text
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import open_run
 from clusterlab.report.served import run_list, served
@@ -80,8 +81,8 @@ def compare(order: Order) -> dict[str, Any]:
 
 def rows(order: Order) -> dict[str, Any]:
     """The rows as CSV."""
+    from clusterlab.report.csv_text import rows_csv
     from clusterlab.report.data import load
-    from clusterlab.report.embed import rows_csv
 
     text = rows_csv(load(open_run(order["run"])).rows)
     write_atomic(Path(order["out"]), text.encode("utf-8", "replace"))
@@ -93,7 +94,7 @@ def data(order: Order) -> dict[str, Any]:
     from clusterlab.report.data import load
     from clusterlab.report.embed import page_data
 
-    text = json.dumps(page_data(load(open_run(order["run"]))))
+    text = json_text(page_data(load(open_run(order["run"]))))
     write_atomic(Path(order["out"]), text.encode())
     return {}
 
