@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -65,6 +66,8 @@ def placement_from_json(data: Any, *, where: str = "placement.json") -> Placemen
         if not isinstance(entry, dict):
             raise UsageError(f"not a mapping: {entry!r}", where=place)
         reject_unknown_keys(entry, fields, where=place)
+        for name, value in entry.items():
+            _check_type(name, value, place)
         try:
             ranks.append(
                 RankPlacement(
@@ -78,6 +81,36 @@ def placement_from_json(data: Any, *, where: str = "placement.json") -> Placemen
         except TypeError as error:
             raise UsageError(str(error), where=place) from None
     return Placement(tuple(ranks))
+
+
+_TEXT, _WHOLE, _NONE = (str,), (int,), (type(None),)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("rank", "local_rank"), _WHOLE),
+    "host": _TEXT,
+    **dict.fromkeys(("gpu", "gpu_name", "device"), _TEXT + _NONE),
+    "numa": _WHOLE + _NONE,
+}
+_LISTS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "cores": (_WHOLE, "a list of CPU numbers"),
+    "nics": (_TEXT, "a list of device names"),
+}
+_MOST = 1 << 63
+_NAMES = {str: "a string", int: "a whole number", type(None): "null"}
+
+
+def _check_type(name: str, value: Any, where: str) -> None:
+    if name in _LISTS:
+        kinds, expected = _LISTS[name]
+        fine = isinstance(value, (list, tuple)) and all(_fits(one, kinds) for one in value)
+    else:
+        kinds = _TYPES[name]
+        fine, expected = _fits(value, kinds), " or ".join(_NAMES[kind] for kind in kinds)
+    if not fine:
+        raise UsageError(f"{value!r:.60}", where=f"{where}: {name}", expected=expected)
+
+
+def _fits(value: Any, kinds: tuple[type, ...]) -> bool:
+    return type(value) in kinds and (type(value) is not int or -_MOST <= value < _MOST)
 
 
 def local_placement(world_size: int, host: str, *, cores: tuple[int, ...] = ()) -> Placement:

@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import Any
 
 from clusterlab.core.rows import SCHEMA_VERSION, Row
+from clusterlab.records.bounds import usual
 from clusterlab.records.schema import NOT_FINITE, row_from_data
 from clusterlab.records.strict import json_types
 
@@ -57,7 +58,7 @@ def _by_fields(parsed: Sequence[dict[str, Any]]) -> list[Row] | None:
     known = json_types(Row)
     for name, place, column in zip(_FIELDS, _SET, columns, strict=True):
         values = _values(column, known[name])
-        if values is None:
+        if values is None or not usual(name, values):
             return None
         deque(map(place, rows, values), 0)
     return rows

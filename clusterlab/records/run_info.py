@@ -9,8 +9,9 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION
+from clusterlab.records.configuration import check_configuration_words
 from clusterlab.records.files import check_schema
-from clusterlab.records.strict import checked
+from clusterlab.records.strict import check_value, checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ def info_from_json(data: Any, *, where: str) -> RunInfo:
         _attempt(a, number, where=f"{where}: attempts[{number - 1}]")
         for number, a in enumerate(fields["attempts"], start=1)
     )
+    if (fields["planned_points"] or 0) < 0:
+        raise UsageError(
+            f"{fields['planned_points']}", where=f"{where}: planned_points", expected="0 or more"
+        )
+    check_configuration_words(fields["configuration"], where=f"{where}: configuration")
     created_by = _context(fields["created_by"], where=f"{where}: created_by")
     return RunInfo(**{**fields, "created_by": created_by, "attempts": attempts})
 
@@ -85,4 +91,10 @@ def _attempt(data: Any, number: int, *, where: str) -> Attempt:
 
 def _context(data: Any, *, where: str) -> Context:
     fields = checked(data, Context, where=where)
-    return Context(**{**fields, "command": tuple(map(str, fields["command"]))})
+    for i, word in enumerate(fields["command"]):
+        check_value(f"command[{i}]", word, (str,), where=where)
+    for name, version in fields["versions"].items():
+        check_value(name, version, (str, type(None)), where=f"{where}: versions")
+    for name, value in fields["environment"].items():
+        check_value(name, value, (str,), where=f"{where}: environment")
+    return Context(**{**fields, "command": tuple(fields["command"])})

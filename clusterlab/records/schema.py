@@ -14,6 +14,7 @@ from typing import Any
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.rows import SCHEMA_VERSION, Row, row_from_json
+from clusterlab.records.bounds import check_row
 from clusterlab.records.files import check_schema
 from clusterlab.records.strict import check_value, json_types
 
@@ -58,7 +59,9 @@ def row_from_data(data: Any, *, where: str) -> Row:
         for name, value in data.items()
         if name != "schema_version"
     }
-    return row_from_json(decoded, where=where, schema_version=version)
+    row = row_from_json(decoded, where=where, schema_version=version)
+    check_row(decoded, where=where)
+    return row
 
 
 def _decode(name: str, value: Any, where: str) -> Any:

@@ -22,6 +22,9 @@ _JSON_NAMES = {
     list: "a list",
 }
 
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+"""Of whole numbers: those of int64."""
+
 
 @cache
 def json_types(kind: type) -> dict[str, tuple[type, ...]]:
@@ -50,6 +53,8 @@ def check_value(name: str, value: Any, allowed: tuple[type, ...], *, where: str)
     is. Raises UsageError.
     """
     if type(value) in allowed:
+        if type(value) is int and not SMALLEST <= value <= LARGEST:
+            raise too_large(name, value, where=where)
         return value
     for kind in allowed:
         if issubclass(kind, StrEnum):
@@ -57,9 +62,18 @@ def check_value(name: str, value: Any, allowed: tuple[type, ...], *, where: str)
                 raise unknown(name, str(value), [word.value for word in kind], where=where)
             return kind(value)
     if float in allowed and type(value) is int:
+        if not SMALLEST <= value <= LARGEST:
+            raise too_large(name, value, where=where)
         return float(value)
     expected = " or ".join(_JSON_NAMES[kind] for kind in allowed)
     raise UsageError(f"{value!r:.60}", where=f"{where}: {name}", expected=expected)
+
+
+def too_large(name: str, value: int, *, where: str) -> UsageError:
+    """Of a whole number that 64 bits do not hold: JSON has them of any length."""
+    return UsageError(
+        f"{value!r:.60}", where=f"{where}: {name}", expected="a number of at most 64 bits"
+    )
 
 
 def checked(data: Any, kind: type, *, where: str) -> dict[str, Any]:

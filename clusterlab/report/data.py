@@ -134,6 +134,7 @@ def load(run: RunDir) -> ReportData:
         findings=read_findings(run.path),
         notes=(
             *_notes(run, len(latest.rows), latest.superseded),
+            *_unknown_attempts(run, records.rows),
             *noise_notes(latest.rows, of_sweep=not lines.passes and of_overlaps is None),
             *records.warnings,
             *lines.warnings,
@@ -149,6 +150,19 @@ def load(run: RunDir) -> ReportData:
         passes=lines.passes,
         said=said,
     )
+
+
+def _unknown_attempts(run: RunDir, rows: Sequence[Row]) -> list[str]:
+    """Rows that say they are of an attempt of which run.json does not know."""
+    known = len(run.info.attempts)
+    later = Counter(row.attempt for row in rows if row.attempt > known)
+    if not later:
+        return []
+    count, last = later.total(), max(later)
+    of = f"attempt {last}" if len(later) == 1 else f"attempts up to {last}"
+    have = f"{known} attempt{'' if known == 1 else 's'}"
+    are = "row is" if count == 1 else "rows are"
+    return [f"{count} {are} of {of}, of which run.json ({have}) does not know."]
 
 
 def _twice(rows: Sequence[Row]) -> tuple[str, ...]:

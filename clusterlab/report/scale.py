@@ -12,6 +12,9 @@ from clusterlab.report.numbers import three_digits
 LOG_FROM_RANGE = 30.0
 """A value axis spanning more than this factor is logarithmic: small sizes stay readable."""
 
+LEAST, MOST = 1e-300, 1e300
+"""Outside nothing is drawn: the ends of an axis around it would be no numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -54,7 +57,7 @@ def size_axis(sizes: Sequence[int], most_ticks: int = 9) -> Axis:
 
 def value_axis(values: Sequence[float]) -> Axis:
     """An axis over bandwidths: logarithmic over a wide range, else linear from 0."""
-    positive = [v for v in values if v > 0 and math.isfinite(v)]
+    positive = [v for v in values if LEAST < v < MOST]
     if not positive:
         return Axis(0.0, 1.0, False, (Tick(0.0, "0"), Tick(1.0, "1")))
     low, high = min(positive), max(positive)

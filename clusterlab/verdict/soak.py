@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,4 +123,6 @@ def _evidence(point: Soaked) -> list[str]:
 def tolerance_of(configuration: Mapping[str, Any]) -> float:
     """The tolerance that a run was configured with."""
     value = configuration.get("tolerance")
-    return float(value) if isinstance(value, (int, float)) else TOLERANCE
+    if isinstance(value, (int, float)) and 0 <= value < math.inf:
+        return float(value)
+    return TOLERANCE
