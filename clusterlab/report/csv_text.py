@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.overlap import Overlap
 from clusterlab.core.rows import Row
+from clusterlab.core.soaking import SoakPass
+from clusterlab.core.stepping import StepLine
 from clusterlab.records.schema import jsonable
 from clusterlab.report.text import plain
 
@@ -80,7 +83,7 @@ def runs_csv(found: Sequence[ReportData]) -> str:
 def _kept(data: ReportData) -> tuple[str, list[dict[str, Any]]]:
     if data.rows:
         return "rows", [jsonable(row) for row in data.rows]
-    kinds = {"steps": data.steps, "passes": data.passes, "overlaps": data.overlaps}
+    kinds: dict[str, Sequence[StepLine | SoakPass | Overlap]] = {"steps": data.steps, "passes": data.passes, "overlaps": data.overlaps}
     for kind, records in kinds.items():
         if records:
             return kind, [one.to_json() for one in records]

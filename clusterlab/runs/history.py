@@ -13,14 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from clusterlab.core.errors import StorageError
+from clusterlab.core.errors import StorageError, UsageError
 from clusterlab.records.columns import DamagedError, Table, joined, picked
 from clusterlab.records.index import FOLDER, Index, answered, refresh
 from clusterlab.records.lease import ALIVE, DEAD_S
-from clusterlab.records.run_dir import runs_root
+from clusterlab.records.run_dir import open_run, runs_root
+from clusterlab.report.watching import State
 from clusterlab.runs.history_filters import Filters, like, run_fits
 from clusterlab.runs.history_read import read_runs
 from clusterlab.runs.history_rows import KINDS, seconds
+from clusterlab.runs.pulse import Pulse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -261,12 +263,15 @@ def _state(folder: Path, said: dict[str, Any]) -> str:
         return f"exit code {said['exit_code']}" if said["exit_code"] else "ended"
     if not said["attempts"]:
         return "not started"
-    return "running" if _touched(folder) else "not ended"
+    return "running" if _lives(folder) else "not ended"
 
 
-def _touched(folder: Path) -> bool:
-    """Whether a process that measures there has said so lately, by the clock of its file system."""
+def _lives(folder: Path) -> bool:
+    """As ``watch`` says: by the kernel, where it runs the process; else whether it was touched lately."""
     try:
-        return time.time() - (folder / ALIVE).stat().st_mtime < DEAD_S
-    except OSError:
+        if time.time() - (folder / ALIVE).stat().st_mtime > DEAD_S:
+            return False
+        state, _ = Pulse(folder, once=True).feel(open_run(folder), 0.0)
+    except (OSError, UsageError):
         return False
+    return state in (State.RUNNING, State.SILENT)

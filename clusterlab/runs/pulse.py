@@ -50,6 +50,7 @@ class Pulse:
         self._clock, self._now = clock, now
         self._touched: float | None = None
         self._attempt = 0
+        self._missing_since: float | None = None
         self._since = self._began = clock()
 
     def grown(self) -> None:
@@ -71,6 +72,7 @@ class Pulse:
         sign = sign_of_life(self._folder)
         if sign is None or sign.lives is False:
             return self._gone(sign, attempt.number)
+        self._missing_since = None
         if sign.lives:
             return State.RUNNING, f"attempt {attempt.number} is running: {sign.who}"
         return self._elsewhere(sign, attempt.number)
@@ -83,6 +85,11 @@ class Pulse:
     def _gone(self, sign: Sign | None, attempt: int) -> tuple[State, str]:
         """Who ends a run lets go of it before it says so: it is given a moment."""
         what = "nobody measures in it" if sign is None else f"{sign.who} is gone"
+        if self._missing_since is None and not self._once:
+            # A normal end looks so for a moment: the next look tells.
+            self._missing_since = self._clock()
+            if self._missing_since - self._since <= LEAVES_S:
+                return State.RUNNING, f"attempt {attempt} is running"
         if self._once or self._clock() - self._since > LEAVES_S:
             return State.DEAD, f"attempt {attempt} is dead: it did not end, and {what}"
         return State.SILENT, f"attempt {attempt}: {what}"

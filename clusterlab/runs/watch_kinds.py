@@ -15,6 +15,7 @@ from clusterlab.core.sizes import human_size
 from clusterlab.records.documents import read_findings
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir
+from clusterlab.records.run_info import RunInfo
 from clusterlab.report.numbers import three_digits
 from clusterlab.report.soak import soak_lines
 from clusterlab.runs.bringup_report import is_bringup, kept_lines
@@ -34,6 +35,21 @@ def kind_of(configuration: Mapping[str, Any]) -> str:
     if pattern in (PAIRS, PAIRS_ONE_BY_ONE):
         return "pairs"
     return "groups" if isinstance(pattern, str) and is_of_groups(pattern) else "sweep"
+
+
+_OF_COMMAND = {
+    "bench": "sweep", "train": "training", "overlap": "overlap", "soak": "soak", "hunt": "hunt",
+    "bringup": "bringup",
+}  # fmt: skip
+
+
+def kind_of_run(info: RunInfo) -> str:
+    """As ``kind_of``; of a run whose ranks have not said yet what they measure, by what was typed."""
+    if info.attempts or info.configuration:
+        return kind_of(info.configuration)
+    command = [word for word in info.created_by.command[1:] if word != "submit"]
+    kind = _OF_COMMAND.get(command[0] if command else "", "run")
+    return "pairs" if kind == "sweep" and command[1:2] == ["pairs"] else kind
 
 
 def tables_of(

@@ -39,7 +39,8 @@ def planned_steps(run: RunDir) -> Steps | None:
             return None
         backend = partial(unsupported_reason, config.backend, world_size)
         plan = make_plan(config, world_size, backend, placement)
-    except (ClusterlabError, TypeError, ValueError):  # of another release, or by hand
+    except (ClusterlabError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
+        # of another release, or by hand
         return None
     return plan.steps if len(plan.points) == run.info.planned_points else None
 
@@ -75,7 +76,9 @@ def left_of_points(
     seconds = sum(
         of_size.get(size, of_size[largest] if size > largest else mean) for size in waiting
     )
-    return Left(seconds, at_least=any(size > largest for size in waiting))
+    unknown = any(size > largest for size in waiting)
+    # Of sizes that nobody has measured yet "at least 0 s" would say nothing.
+    return None if unknown and seconds < 1 else Left(seconds, at_least=unknown)
 
 
 def left_of_steps(times_utc: Sequence[str], missing: int) -> Left | None:

@@ -26,7 +26,7 @@ from clusterlab.records.schema import row_from_data
 from clusterlab.records.store import RECORDS
 from clusterlab.report.watching import Left, Record, Seen, SeenRow, Slowest, State
 from clusterlab.runs.pulse import Pulse
-from clusterlab.runs.watch_kinds import kind_of, tables_of
+from clusterlab.runs.watch_kinds import kind_of, kind_of_run, tables_of
 from clusterlab.runs.watch_plan import (
     Steps,
     between,
@@ -149,8 +149,10 @@ class Watched:
 
     def _seen(self, state: State, said: str, new: tuple[Record, ...]) -> Seen:
         info = self._run.info
-        kind = kind_of(info.configuration)
+        kind = kind_of_run(info)
         done, planned, unit, left, flying = self._progress(kind)
+        if state == State.STARTING:
+            done, planned, unit, left, flying = 0, None, "", None, ""
         running = state in (State.RUNNING, State.SILENT)
         return Seen(
             run_id=info.run_id,

@@ -85,6 +85,10 @@ def watch(
     try:
         while True:
             seen = watched.look()
+            if options.once and seen.state == State.DEAD and seen.attempts:
+                sleep(LOOK_S)  # a normal end looks so for a moment
+                again = watched.look()
+                seen = replace(again, new=(*seen.new, *again.new))
             goes_on = options.wait and _may_go_on(seen)
             if goes_on and seen.over:
                 seen = replace(seen, said=f"{seen.said}; waiting for another attempt")
@@ -268,4 +272,5 @@ class LiveShown:
 
 
 def _width(stdout: TextIO) -> int:
-    return max(20, shutil.get_terminal_size().columns) if stdout.isatty() else 100
+    """Columns; what reads a pipe has no edge where a line would have to be cut."""
+    return max(20, shutil.get_terminal_size().columns) if stdout.isatty() else 10_000

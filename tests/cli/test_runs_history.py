@@ -120,6 +120,11 @@ def test_a_list_says_what_there_is_and_what_cannot_be_read(
     assert found[broken.path.name]["state"] == "damaged"
     assert "not JSON" in found[broken.path.name]["error"]
     assert found[started.path.name]["state"] == "running"
+    held = json.loads((started.path / "alive.json").read_text())
+    (started.path / "alive.json").write_text(json.dumps(held | {"started": "1"}))  # killed just now
+    assert main(["runs", "list", "--runs", str(nights), "--json", "--most", "0"]) == 0
+    again = {run["run"]: run for run in json.loads(capsys.readouterr().out)}
+    assert again[started.path.name]["state"] == "not ended"
     (started.path / "alive.json").unlink()
     assert main(["runs", "list", "--runs", str(nights), "--most", "3"]) == 0
     out, err = capsys.readouterr()

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -201,6 +202,45 @@ def test_who_has_let_go_is_given_a_moment_to_say_how_it_ended(tmp_path: Path) ->
     assert code == 0 and "dead" not in out
 
 
+@pytest.mark.parametrize(
+    "how", [killed, lambda run: (run.path / ALIVE).unlink()], ids=["killed", "gone"]
+)
+@pytest.mark.parametrize("once", [False, True])
+def test_of_a_normal_end_only_the_end_is_said(
+    tmp_path: Path, how: Callable[[RunDir], None], once: bool
+) -> None:
+    run = begun(tmp_path)
+    if once:
+        how(run)
+        clock = Clock(lambda: end_attempt(run, 0))
+    else:
+        clock = Clock(lambda: how(run), lambda: end_attempt(run, 0))
+    code, out = watched(run.path, clock, once=once)
+    assert code == 0 and "gone" not in out and "nobody" not in out and "dead" not in out
+    assert "attempt 1 ended with exit code 0: fine" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [("train", "training"), ("bench all_reduce", "sweep"), ("bench pairs", "pairs"), ("hunt", "hunt"),
+     ("submit train", "training"), ("resume", "run")],
+)  # fmt: skip
+def test_before_ranks_start_its_kind_is_what_was_typed(
+    tmp_path: Path, command: str, kind: str
+) -> None:
+    run = create_run("soon", root=tmp_path, command=("/bin/clusterlab", *command.split()))
+    seen = Watched(run.path).look()
+    text = "\n".join(watch_lines(seen, 100, 5))
+    assert seen.kind == kind and seen.state == State.STARTING
+    assert text.startswith(f"{kind} soon: ") and "not started" in text and " 0 " not in text
+
+
+def test_a_pipe_cuts_no_line(tmp_path: Path) -> None:
+    run = create_run("n" * 3000, root=tmp_path, command=("clusterlab", "bench", "all_reduce"))
+    _, out = watched(run.path, Clock(), once=True)
+    assert "…" not in out and "n" * 3000 in out
+
+
 def test_of_another_host_only_its_beats_tell(tmp_path: Path) -> None:
     run = begun(tmp_path)
     held = json.loads((run.path / ALIVE).read_text())
@@ -267,6 +307,17 @@ def sweep(root: Path) -> RunDir:
     return start_attempt(
         run, configuration={**config.to_json(), "world_size": 4}, planned_points=32, now=START
     )
+
+
+def test_nothing_is_said_of_sizes_whose_time_nobody_knows(tmp_path: Path) -> None:
+    run = sweep(tmp_path)
+    append(run, 0, 4)
+    text = run.records_path.read_text()  # all in the same second
+    run.records_path.write_text(
+        re.sub(r'"time_utc":"[^"]*"', f'"time_utc":"{START.isoformat()}"', text)
+    )
+    seen = Watched(run.path).look()
+    assert seen.done == 4 and seen.left is None
 
 
 def test_what_is_in_flight_and_how_long_the_rest_takes(tmp_path: Path) -> None:
