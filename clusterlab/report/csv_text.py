@@ -83,7 +83,11 @@ def runs_csv(found: Sequence[ReportData]) -> str:
 def _kept(data: ReportData) -> tuple[str, list[dict[str, Any]]]:
     if data.rows:
         return "rows", [jsonable(row) for row in data.rows]
-    kinds: dict[str, Sequence[StepLine | SoakPass | Overlap]] = {"steps": data.steps, "passes": data.passes, "overlaps": data.overlaps}
+    kinds: dict[str, Sequence[StepLine | SoakPass | Overlap]] = {
+        "steps": data.steps,
+        "passes": data.passes,
+        "overlaps": data.overlaps,
+    }
     for kind, records in kinds.items():
         if records:
             return kind, [one.to_json() for one in records]

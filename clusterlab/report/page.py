@@ -27,7 +27,7 @@ from clusterlab.report.overhead import OverheadTable, overhead_tables
 from clusterlab.report.overlap import overlap_cells
 from clusterlab.report.pairs_page import PairsView, pairs_view
 from clusterlab.report.soak_page import PASS_HEADS, SoakView, soak_views
-from clusterlab.report.text import plain
+from clusterlab.report.text import cut, plain
 from clusterlab.report.training_page import TrainingView, training_view
 from clusterlab.report.use_page import USE_HEADS, use_rows
 from clusterlab.report.verdict_marks import VERDICT_WORDS, Mark, mark_of
@@ -111,7 +111,7 @@ def page_view(data: ReportData, beside: Beside = NOTHING_BESIDE) -> PageView:
     if len(notes) > MOST_NOTES:
         notes = (*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} notes more.")
     return PageView(
-        title=plain(info.name) or "(no name)",
+        title=plain(cut(info.name)) or "(no name)",
         run_id=plain(info.run_id),
         first=_first(data, beside),
         reason=_reason(data, beside),
@@ -213,7 +213,8 @@ def _counts(data: ReportData) -> tuple[tuple[str, str, Mark | None], ...]:
     return (
         (what, many, None),
         *verdicts,
-        ("wrong elements", str(judged.wrong), None),
+        # Of data that nobody looked at, none is known to be right.
+        *([] if judged.nothing_checked else [("wrong elements", str(judged.wrong), None)]),
         *(unchecked if judged.unchecked else []),
     )
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import clusterlab
 from clusterlab.report.html import environment
-from clusterlab.report.text import plain
+from clusterlab.report.text import cut, plain
 
 RELOAD_S = 10
 """Without JavaScript a page of a run that is not over is loaded again so often."""
@@ -55,7 +55,7 @@ def served(
     files beside the page. The ``stamp`` is compared with what the server says later.
     """
     bar = environment().get_template("served_bar.html.j2").render(
-        title=plain(title), stamp=stamp, live=live, home=home, links=links, reload_s=RELOAD_S
+        title=plain(cut(title)), stamp=stamp, live=live, home=home, links=links, reload_s=RELOAD_S
     )  # fmt: skip
     style, script = _own("served.css"), _own("served.js") if live else ""
     text = _OWN_POLICY.sub("", page, count=1)

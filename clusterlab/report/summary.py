@@ -12,8 +12,10 @@ from clusterlab.report.beside import NOTHING_BESIDE, Beside
 from clusterlab.report.data import ReportData
 from clusterlab.report.markdown import block, fenced, table, words
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
+from clusterlab.report.text import cut
 from clusterlab.report.verdict_marks import VERDICT_GLYPHS, VERDICT_WORDS
 from clusterlab.report.where import facts
+from clusterlab.verdict.run_verdict import RunVerdict
 
 _MOST_COLLECTIVES = 12
 _MOST_FINDINGS = 5
@@ -22,6 +24,7 @@ _MOST_LETTERS = 600
 """Of one sentence."""
 
 _MOST_OF_FACT = 240
+_MOST_OF_COMMAND = 4000
 
 
 def summary(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
@@ -32,14 +35,14 @@ def summary(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     sentence = head.sentence if head else f"{data.judged.reason}."
     said = f"{VERDICT_GLYPHS[verdict]} {VERDICT_WORDS[verdict]}"
     if head and head.finding and verdict in (Verdict.PASS, Verdict.NO_VERDICT):
-        said = words(head.finding)
+        said = words(cut(head.finding))
     lines = [
-        f"### {said}: {words(info.name) or '(no name)'}",
+        f"### {said}: {words(cut(info.name)) or '(no name)'}",
         "",
         f"**{_short(sentence)}**",
     ]
     if head and head.command:
-        lines += ["", "Next:", "", *fenced(head.command)]
+        lines += ["", "Next:", "", *fenced(cut(head.command, _MOST_OF_COMMAND))]
     if head and head.advice:
         lines += ["", f"{'Look at' if head.command else 'Next'}: {_short(head.advice)}"]
     lines += ["", _counts(data)]
@@ -56,19 +59,24 @@ def summary(data: ReportData, beside: Beside = NOTHING_BESIDE) -> str:
     where += [("Versions", versions)] if versions else []
     lines += [
         "",
-        *table(("Where", "On what"), [(name, value[:_MOST_OF_FACT]) for name, value in where]),
+        *table(("Where", "On what"), [(name, cut(value, _MOST_OF_FACT)) for name, value in where]),
     ]
     first = info.attempts[0].context if info.attempts else info.created_by
-    lines += ["", "Again:", "", *fenced(shlex.join(first.command) or NOT_KNOWN)]
     lines += [
         "",
-        f"Run {words(info.run_id)}; its report.html has the curves, the causes and all data.",
+        "Again:",
+        "",
+        *fenced(cut(shlex.join(first.command), _MOST_OF_COMMAND) or NOT_KNOWN),
+    ]
+    lines += [
+        "",
+        f"Run {words(cut(info.run_id))}; its report.html has the curves, the causes and all data.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _short(text: str) -> str:
-    return block(text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…")
+    return block(cut(text, _MOST_LETTERS))
 
 
 def _counts(data: ReportData) -> str:
@@ -78,7 +86,15 @@ def _counts(data: ReportData) -> str:
         return words(f"{data.measured} measured.")
     counts = data.run_verdict.counts
     said = ", ".join(f"{counts[v]} {VERDICT_WORDS[v]}" for v in Verdict)
-    return words(f"{data.measured}: {said}; {data.run_verdict.wrong} wrong elements.")
+    return words(f"{data.measured}: {said}; {_data(data.run_verdict)}.")
+
+
+def _data(judged: RunVerdict) -> str:
+    """What was found in the data, as far as anybody looked."""
+    if judged.nothing_checked:
+        return "data not checked"
+    of_some = f", data of {judged.unchecked} points not checked" if judged.unchecked else ""
+    return f"{judged.wrong} wrong elements{of_some}"
 
 
 def _collectives(data: ReportData) -> list[str]:
@@ -97,7 +113,7 @@ def _collectives(data: ReportData) -> list[str]:
             worst = f"{percent(s.worst.error, signed=True)} at {size}"
         rows.append(
             (
-                s.collective,
+                cut(s.collective),
                 f"{VERDICT_GLYPHS[s.judged.verdict]} {VERDICT_WORDS[s.judged.verdict]}",
                 str(s.points),
                 three_digits(top.busbw_GBps if top else None),
@@ -120,7 +136,7 @@ def _findings(data: ReportData) -> list[str]:
     lines = ["", "Findings:", ""]
     for one in found[:_MOST_FINDINGS]:
         evidence = f": {one.evidence[0]}" if one.evidence else ""
-        lines.append(f"- **{one.severity.value} {words(one.code)}**{_short(evidence)}")
+        lines.append(f"- **{one.severity.value} {words(cut(one.code))}**{_short(evidence)}")
         lines.append(f"  Fix: {_short(one.fix)}")
     left = len(found) - _MOST_FINDINGS
     return [*lines, f"- and {left} more"] if left > 0 else lines

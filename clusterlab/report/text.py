@@ -24,3 +24,12 @@ def plain(text: str) -> str:
         for c in _ESCAPES.sub("", text)
     )
     return "".join(kept)
+
+
+NAME_LETTERS = 120
+"""Of a name in a heading, a title or a sentence: nobody reads more."""
+
+
+def cut(text: str, most: int = NAME_LETTERS) -> str:
+    """``text``, its end marked where it is longer than ``most`` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

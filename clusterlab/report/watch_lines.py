@@ -14,7 +14,7 @@ from clusterlab.core.stepping import StepLine
 from clusterlab.report.numbers import NOT_KNOWN, percent, ratio, three_digits
 from clusterlab.report.overlap import overlap_line
 from clusterlab.report.progress import describe
-from clusterlab.report.text import plain
+from clusterlab.report.text import cut, plain
 from clusterlab.report.watching import Left, Record, Seen, SeenRow, Slowest, State
 
 VERDICT_WORDS = {
@@ -33,7 +33,10 @@ def head_lines(seen: Seen) -> list[str]:
     """What and where it is: two lines."""
     attempts = len(seen.attempts)
     again = f", attempt {attempts} (requeued or resumed)" if attempts > 1 else ""
-    return [plain(f"{seen.kind} {seen.name}: {seen.run_id}{again}"), plain(seen.said)]
+    return [
+        plain(f"{cut(seen.kind)} {cut(seen.name)}: {cut(seen.run_id)}{again}"),
+        plain(seen.said),
+    ]
 
 
 def watch_lines(seen: Seen, width: int, most: int) -> list[str]:
@@ -97,7 +100,7 @@ def slowest_line(slowest: Slowest | None) -> str:
     """``slowest rank: 3 on n1, in 12 of 20, 5 % over the median rank there``."""
     if slowest is None:
         return ""
-    where = f" on {plain(slowest.host)}" if slowest.host else ""
+    where = f" on {plain(cut(slowest.host))}" if slowest.host else ""
     line = f"slowest rank: {slowest.rank}{where}, in {slowest.times} of {slowest.of}"
     if slowest.ratio is None:
         return line
@@ -212,7 +215,7 @@ def _breakdown(steps: Sequence[StepLine]) -> str:
 
 
 def _table(heads: Sequence[_Head], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    cells = [[name for name, _, _ in heads], *([plain(c) for c in row] for row in rows)]
+    cells = [[name for name, _, _ in heads], *([plain(cut(c)) for c in row] for row in rows)]
     widths = [max(cell_width(row[i]) for row in cells) for i in range(len(heads))]
     kept = list(range(len(heads)))
     while sum(widths[i] + 2 for i in kept) - 2 > width:

@@ -17,7 +17,7 @@ from clusterlab.core.overlap import Overlap
 from clusterlab.core.stepping import StepLine
 from clusterlab.records.reading import is_there
 from clusterlab.records.run_dir import RUN, runs_root
-from clusterlab.report.text import plain
+from clusterlab.report.text import cut, plain
 from clusterlab.report.watch_json import seen_json
 from clusterlab.report.watch_lines import (
     head_lines,
@@ -38,6 +38,9 @@ _COUNTED: dict[str, type | tuple[type, ...]] = {
     "overlaps": Overlap,
 }
 """The records that the unit counts."""
+
+_MOST_LETTERS = 4000
+"""Of a line in a log: more is a name that nobody meant to be read."""
 
 _FIRST = 20
 """Records of before that a log or a script is told when watching begins."""
@@ -235,7 +238,7 @@ class PlainShown:
             self._say(line)
 
     def _say(self, text: str) -> None:
-        print(plain(text), file=self._stdout, flush=True)
+        print(plain(cut(text, _MOST_LETTERS)), file=self._stdout, flush=True)
 
     def close(self) -> None:
         """Nothing to do."""

@@ -80,6 +80,11 @@ class RunVerdict:
     unchecked: int
     judged_by: tuple[str, ...] = ()
 
+    @property
+    def nothing_checked(self) -> bool:
+        """Whether there are points, and the data of none was looked at."""
+        return 0 < self.points <= self.unchecked and not self.wrong
+
 
 def signed_error(row: Row) -> float | None:
     """(predicted - measured) / measured time of ``row``; None without both times."""

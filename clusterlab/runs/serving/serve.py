@@ -7,7 +7,6 @@ import ipaddress
 import signal
 import socket
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from clusterlab.report.text import plain
 from clusterlab.runs.serving.gate import Gate
 from clusterlab.runs.serving.rendered import Rendered
 from clusterlab.runs.serving.routes import Routes
+from clusterlab.runs.serving.scratch import scratch_folder
 from clusterlab.runs.serving.server import Server, connections_allowed
 
 
@@ -33,8 +33,8 @@ def serve(options: ServeOptions) -> int:
     """Serve until Ctrl-C or SIGTERM; 128 + the signal. Raises UsageError before it listens."""
     root = runs_folder(options.root)
     host = loopback(options.host, options.port)
-    with tempfile.TemporaryDirectory(prefix="clusterlab-serve-") as scratch:
-        return asyncio.run(_run(root, host, options.port, Path(scratch)))
+    with scratch_folder() as scratch:
+        return asyncio.run(_run(root, host, options.port, scratch))
 
 
 def runs_folder(root: Path) -> Path:
