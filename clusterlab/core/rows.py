@@ -24,6 +24,9 @@ from clusterlab.core.suggest import reject_unknown_keys
 
 SCHEMA_VERSION = 4
 
+MOST_RANK = (1 << 31) - 1
+"""Ranks are C ints in NCCL and MPI."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -339,7 +342,8 @@ def ranks_from_json(data: Any, *, where: str) -> tuple[int, ...] | None:
     """The ``ranks`` of a point, which JSON holds as a list. Raises UsageError."""
     if data is None:
         return None
-    if not isinstance(data, (list, tuple)) or not all(type(rank) is int for rank in data):
+    fine = isinstance(data, (list, tuple)) and data
+    if not fine or not all(type(rank) is int and 0 <= rank <= MOST_RANK for rank in data):
         raise UsageError(
             f"{data!r:.60}", where=f"{where}: ranks", expected="a list of ranks, or null"
         )

@@ -14,7 +14,7 @@ from clusterlab.core.rows import SCHEMA_VERSION
 from clusterlab.records.files import check_schema, write_atomic, write_json
 from clusterlab.records.reading import is_there, read_json
 from clusterlab.records.small_yaml import read_small_yaml
-from clusterlab.records.strict import checked
+from clusterlab.records.strict import check_value, checked
 
 PLACEMENT = "placement.json"
 FABRIC = "fabric.yaml"
@@ -97,5 +97,11 @@ def read_findings(folder: Path) -> tuple[Finding, ...]:
 def finding_from_json(entry: Any, *, where: str) -> Finding:
     """The Finding that its ``to_json`` wrote. Raises UsageError naming ``where`` and the field."""
     fields = checked(entry, Finding, where=where)
-    lists = {name: tuple(fields[name]) for name in ("evidence", "ranks", "links")}
+    lists = {
+        name: tuple(
+            check_value(f"{name}[{i}]", one, (kind,), where=where)
+            for i, one in enumerate(fields[name])
+        )
+        for name, kind in (("evidence", str), ("ranks", int), ("links", str))
+    }
     return Finding(**{**fields, **lists})

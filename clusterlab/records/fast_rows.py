@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-from clusterlab.core.rows import SCHEMA_VERSION, Row
+from clusterlab.core.rows import MOST_RANK, SCHEMA_VERSION, Row
 from clusterlab.records.bounds import usual
 from clusterlab.records.schema import NOT_FINITE, row_from_data
 from clusterlab.records.strict import json_types
@@ -85,6 +85,8 @@ def _ranks(column: Sequence[Any]) -> Sequence[Any] | None:
     given = [ranks for ranks in column if ranks is not None]
     if not given:
         return column
-    if any(type(rank) is not int for ranks in given for rank in ranks):
+    if not all(given) or any(
+        type(rank) is not int or not 0 <= rank <= MOST_RANK for ranks in given for rank in ranks
+    ):
         return None
     return [None if ranks is None else tuple(ranks) for ranks in column]

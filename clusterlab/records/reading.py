@@ -12,12 +12,13 @@ from typing import Any, BinaryIO
 from clusterlab.core.errors import UsageError
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """``path``, open to read. Raises UsageError for a pipe or a device, which nobody may ever write to, or
-    which has no end; OSError for what cannot be opened.
+def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
+    """``path``, open to read; ``follow``: also where it is a link. Raises UsageError for a pipe or a device,
+    which nobody may ever write to, or which has no end; OSError for what cannot be opened.
     """
     # Opened before it is looked at, without waiting for a writer: what is looked at is what is read.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(fd, "rb")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from clusterlab.core.errors import UsageError
+from clusterlab.core.findings import Finding, Severity
+from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.records.schema import row_to_line
 from clusterlab.report.data import load
@@ -49,6 +51,9 @@ def _typed(**changes: Any) -> dict[str, Any]:
         ("placement.json", (*RANK, "cores"), "0-3", "cores: '0-3'; expected a list"),
         ("placement.json", (*RANK, "nics"), [["mlx5"]], "nics: .*; expected a list of device names"),
         ("placement.json", (*RANK, "device"), {}, "device: {}; expected a string or null"),
+        ("findings.json", ("findings", 0, "evidence"), [5], r"findings\[0\]: evidence\[0\]: 5"),
+        ("findings.json", ("findings", 0, "ranks"), ["0"], r"ranks\[0\]: '0'; expected a whole"),
+        ("findings.json", ("findings", 0, "links"), [None], r"links\[0\]: None; expected a string"),
         ("run.json", (*MADE, "versions", "torch"), 2, "versions: torch: 2; expected a string"),
         ("run.json", (*MADE, "environment", "SLURM_JOB_ID"), 7, "environment: SLURM_JOB_ID: 7"),
         ("run.json", (*MADE, "command"), ["a", None], r"command\[1\]: None; expected a string"),
@@ -79,6 +84,7 @@ def test_a_value_of_a_wrong_kind_is_refused_by_file_and_field(
     tmp_path: Path, file: str, where: tuple[str | int, ...], value: Any, said: str
 ) -> None:
     run = _run(tmp_path)
+    write_findings(run.path, [Finding("A", Severity.ERROR, ("e",), "fix", (0,), ("l",))])
     _put(run.path / file, where, value)
     with pytest.raises(UsageError, match=said) as refused:
         load(open_run(run.path))
@@ -93,6 +99,7 @@ def test_a_value_of_a_wrong_kind_is_refused_by_file_and_field(
         *(("busbw_GBps", -0.5), ("busbw_GBps", "-Infinity"), ("algbw_GBps", 1e31)),
         *(("requested_bytes", 10**400), ("requested_bytes", -8), ("count", 2**70)),
         *(("wrong", -1), ("wrong_index", 2**63), ("attempt", -1), ("ratio", -1)),
+        *(("ranks", []), ("ranks", [-1, 2]), ("ranks", [0, 2**70]), ("ranks", [0, True])),
     ],
     ids=lambda value: str(value)[:24],
 )

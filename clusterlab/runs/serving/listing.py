@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from clusterlab.core.errors import ClusterlabError
+from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.records.lease import DEAD_S, sign_of_life
 from clusterlab.records.lines import OVERLAP, SOAK, STEPS
+from clusterlab.records.reading import open_regular
 from clusterlab.records.run_dir import RUN, RunDir, open_run
 from clusterlab.records.store import RECORDS
 from clusterlab.report.served import ListedRun
@@ -87,7 +88,10 @@ def _count(file: Path) -> int:
 @lru_cache(maxsize=_KEPT)
 def _lines(file: Path, _mtime_ns: int, _size: int) -> int:
     count = 0
-    with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            count += chunk.count(b"\n")
+    try:
+        with open_regular(file) as opened:
+            while chunk := opened.read(_CHUNK):
+                count += chunk.count(b"\n")
+    except (OSError, UsageError):  # its page says why
+        return 0
     return count

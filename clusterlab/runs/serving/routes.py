@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from clusterlab.core.errors import UsageError
 from clusterlab.core.jsontext import json_text
+from clusterlab.records.reading import open_regular
 from clusterlab.records.store import RECORDS
 from clusterlab.runs.serving.gate import Gate
 from clusterlab.runs.serving.places import NOTHING, run_in, run_names, segments
@@ -200,8 +201,8 @@ def _download(made: Kept | str, kind: str, name: str) -> Answer:
 def _raw(file: Path, name: str) -> Answer:
     """The rows as they stand."""
     try:
-        opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb")
-    except OSError:
+        opened = open_regular(file, follow=False)
+    except (OSError, UsageError):
         raise RefusedError(HTTPStatus.NOT_FOUND, NOTHING) from None
     return Answer(kind="application/x-ndjson", body=opened, headers=_attached(name))
 
