@@ -9,6 +9,7 @@ import typer
 
 from clusterlab.cli import export_prom
 from clusterlab.cli.output import output_file, output_folder
+from clusterlab.cli.shown import shown
 
 app = typer.Typer(help="Files for other tools from a run.", no_args_is_help=True)
 
@@ -38,7 +39,7 @@ def trace(
     opened = open_run(run)
     target = out or opened.path / "trace.json"
     number = write_trace(opened, target, step)
-    typer.echo(f"clusterlab: step {number} of {opened.info.run_id}: {target}")
+    typer.echo(shown(f"clusterlab: step {number} of {opened.info.run_id}: {target}"))
 
 
 @app.command(
@@ -67,7 +68,7 @@ def tensorboard(
     from clusterlab.runs.tensorboard import write_tensorboard
 
     folder, count = write_tensorboard(open_run(run), out)
-    typer.echo(f"clusterlab: {count} values: {folder}")
+    typer.echo(shown(f"clusterlab: {count} values: {folder}"))
 
 
 @app.command(
@@ -101,7 +102,7 @@ def wandb(
     opened = open_run(run)
     folder, count = write_wandb(opened, out or opened.path, project=project, online=online)
     sync = "" if online else f"; wandb sync {folder}"
-    typer.echo(f"clusterlab: {count} values: {folder}{sync}")
+    typer.echo(shown(f"clusterlab: {count} values: {folder}{sync}"))
 
 
 @app.command(

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import typer
 
+from clusterlab.cli.shown import shown
+
 Named = TypeVar("Named", Path, str, None)
 
 
@@ -50,4 +52,4 @@ def write_output(path: Path, text: str, *, sources: Iterable[Path] = ()) -> None
         )
     write_target(path, text.encode("utf-8", "replace"))
     if not is_stream(path):
-        typer.echo(f"clusterlab: {path}", err=True)
+        typer.echo(shown(f"clusterlab: {path}"), err=True)

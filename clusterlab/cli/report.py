@@ -181,6 +181,7 @@ def _write_parquet(path: Path, found: Sequence[ReportData]) -> None:
 
 
 def _write_tests_json(run: RunDir, path: Path) -> None:
+    from clusterlab.cli.shown import shown
     from clusterlab.core.errors import UsageError
     from clusterlab.runs.nccl_tests_files import write_tests_json
 
@@ -190,7 +191,7 @@ def _write_tests_json(run: RunDir, path: Path) -> None:
             "holds no row of all its ranks", where=str(run.path), expected="a run that measured"
         )
     for one in written:
-        typer.echo(f"clusterlab: {one}", err=True)
+        typer.echo(shown(f"clusterlab: {one}"), err=True)
 
 
 def _code(found: Sequence[ReportData], besides: Sequence[Beside] | None) -> ExitCode:

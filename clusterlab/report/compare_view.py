@@ -9,7 +9,7 @@ from clusterlab.report.compare_charts import Interval, intervals_chart
 from clusterlab.report.compare_sizes import CollectiveView, collective_views
 from clusterlab.report.numbers import NOT_KNOWN, percent
 from clusterlab.report.svg import Mark as Shape
-from clusterlab.report.text import plain
+from clusterlab.report.text import cut, plain
 from clusterlab.report.verdict_marks import Mark
 from clusterlab.verdict.against.changes import Change, What
 from clusterlab.verdict.against.comparison import Comparison, Outcome
@@ -86,8 +86,8 @@ def comparison_view(found: Comparison, step: NextStep, number: int) -> Compariso
     anchor = f"b{number}"
     return ComparisonView(
         anchor=anchor,
-        first=plain(found.first.name),
-        second=plain(found.second.name),
+        first=plain(cut(found.first.name)),
+        second=plain(cut(found.second.name)),
         mark=outcome_mark(found.outcome),
         reasons=_reasons(found, changes),
         counts=_counts(found),

@@ -128,3 +128,23 @@ def test_a_page_goes_to_stdout_by_its_name(tmp_path: Path, words: list[str], cap
     sides = [str(run.path)] * (2 if words[0] == "compare" else 1)
     main([*words[0].split(), *sides, words[1], "/dev/stdout"])
     assert "<html" in capfd.readouterr().out.lower()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report RUN --no-html --nccl-tests-json",
+        "report RUN --csv -o",
+        "report RUN -o",
+        "compare RUN RUN --html",
+    ],
+)
+def test_a_name_that_was_typed_acts_on_no_terminal(
+    tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path, fake_rows(points(["all_gather"], sizes=[1024])))
+    target = tmp_path / "\x1b[2J\u202e.x"
+    main([*words.replace("RUN", str(run.path)).split(), str(target)])
+    said = capsys.readouterr()
+    assert target.exists() and "\\x1b[2J" in said.out + said.err
+    assert "\x1b" not in said.out + said.err and "\u202e" not in said.out + said.err
