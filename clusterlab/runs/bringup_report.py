@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from clusterlab.core.bringup import Bringup, rank_from_json
-from clusterlab.core.errors import ExitCode, UsageError
+from clusterlab.core.bringup import Bringup
+from clusterlab.core.errors import ExitCode
 from clusterlab.core.jsontext import json_text
+from clusterlab.records.bringups import bringup_from_json
 from clusterlab.records.documents import write_findings
 from clusterlab.records.files import write_json
 from clusterlab.records.reading import read_json
@@ -82,13 +83,4 @@ def kept_lines(run: RunDir) -> list[str]:
 def _kept(run: RunDir) -> tuple[dict[str, Any], Bringup]:
     path = run.path / BRINGUP
     document = read_json(path)
-    try:
-        return document, Bringup(
-            **{name: document[name] for name in _KEPT},
-            ranks=tuple(rank_from_json(rank) for rank in document["ranks"]),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"not the document of a bring-up: {error!r}", where=str(path)) from error
-
-
-_KEPT = ("backend", "rendezvous", "identity_source", "versions")
+    return document, bringup_from_json(document, where=str(path))
