@@ -10,6 +10,7 @@ from pathlib import Path
 
 from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.records.run_dir import check_configuration, open_run
+from clusterlab.records.target import check_target
 from clusterlab.runs.directory import given_or_new_run, given_run_path
 from clusterlab.runs.export import write_trace
 from clusterlab.runs.finish import end_run
@@ -52,10 +53,8 @@ def run_train(request: TrainRequest) -> int:
     if not 0 < request.deadline_s < 1e9:
         raise UsageError(f"{request.deadline_s:g}", where="--deadline", expected="seconds above 0")
     trace = None if request.trace is None else Path(request.trace)
-    if trace is not None and not trace.absolute().parent.is_dir():
-        raise UsageError("no such folder", where=f"--trace {trace}")
-    if trace is not None and trace.is_dir():
-        raise UsageError("is a folder", where=f"--trace {trace}", expected="a file's name")
+    if trace is not None:
+        check_target(trace, where="--trace")
     if trace is not None and not os.access(trace.absolute().parent, os.W_OK | os.X_OK):
         raise UsageError("cannot write in its folder", where=f"--trace {trace}")
     job = TrainJob(
