@@ -6,11 +6,12 @@ not as usual is left to ``row_from_data``.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
+
+import orjson
 
 from clusterlab.core.rows import MOST_RANK, SCHEMA_VERSION, Row
 from clusterlab.records.bounds import usual
@@ -38,8 +39,9 @@ def rows_of_lines(lines: bytes, *, where: str, first: int) -> list[Row] | None:
     if not whole or not lines.count(b"}\n") == lines.count(b"{") == many:
         return None
     try:
-        parsed: list[dict[str, Any]] = json.loads(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
-    except (ValueError, RecursionError):
+        # In a third of json's time; what it is stricter about than json is looked at line by line.
+        parsed: list[dict[str, Any]] = orjson.loads(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
+    except ValueError:
         return None
     if len(parsed) != many:
         return None

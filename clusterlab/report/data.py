@@ -31,7 +31,7 @@ from clusterlab.verdict.overlap import PlannedOverlaps, judge_overlaps, planned_
 from clusterlab.verdict.pairs import PairTable, pair_tables
 from clusterlab.verdict.run_verdict import RunVerdict, judge_run
 from clusterlab.verdict.soak import Soaked, judge_soak, soak_word, soaked, tolerance_of
-from clusterlab.verdict.steady import quiet
+from clusterlab.verdict.steady import Quiet, quiet
 
 _MOST_SOURCES = 3
 
@@ -44,7 +44,7 @@ class ReportData:
     groups of ranks, ``overlaps`` what ran beside what, ``soaked`` what the ``passes`` of a soak
     say, ``overheads`` points that were called in several ways, ``steps`` those of a training,
     ``kinds`` its collectives, those of ``kinds_of``, ``loads`` what its experts
-    took. ``said``: what each row was judged to be, by its identity.
+    took. ``said``: what each row was judged to be, by its identity; ``noise``: whether the machine was noisy.
     """
 
     run: RunDir
@@ -55,6 +55,7 @@ class ReportData:
     fabric: FabricReference | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    noise: Quiet
     overlaps: tuple[Overlap, ...] = ()
     soaked: tuple[Soaked, ...] = ()
     overheads: tuple[Overhead, ...] = ()
@@ -117,6 +118,7 @@ def load(run: RunDir) -> ReportData:
     latest = latest_rows(records.rows)
     of_overlaps = planned_overlaps(run.info.configuration)
     said = judge_rows(latest.rows)
+    noise = quiet(latest.rows)
     run_verdict = judge_run(
         latest.rows,
         planned_points=run.info.planned_points,
@@ -135,10 +137,11 @@ def load(run: RunDir) -> ReportData:
         notes=(
             *_notes(run, len(latest.rows), latest.superseded),
             *_unknown_attempts(run, records.rows),
-            *noise_notes(latest.rows, of_sweep=not lines.passes and of_overlaps is None),
+            *noise_notes(latest.rows, noise, of_sweep=not lines.passes and of_overlaps is None),
             *records.warnings,
             *lines.warnings,
         ),
+        noise=noise,
         overlaps=lines.overlaps,
         soaked=soaked(lines.passes, tolerance_of(run.info.configuration)),
         overheads=overheads(latest.rows),
@@ -180,14 +183,13 @@ _coarse = attrgetter(
 """What two rows of one point and attempt have in common, and perhaps others."""
 
 
-def noise_notes(rows: Sequence[Row], *, of_sweep: bool = True) -> list[str]:
+def noise_notes(rows: Sequence[Row], found: Quiet, *, of_sweep: bool = True) -> list[str]:
     """Whether the machine was noisy, or some points unsteady (verdict/steady.py has the rule). None of wrong
     data, which is worse, none of a soak: its rows are of one pass, and its verdict knows noise, and none of
     overlaps, whose figures state their intervals.
     """
     if not of_sweep or any(row.wrong for row in rows):
         return []
-    found = quiet(rows)
     if found.noisy:
         what = found.what[0].upper() + found.what[1:]
         help_ = " More iterations help (-n; of bench, -n auto)." if found.few else ""

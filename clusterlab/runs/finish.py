@@ -149,7 +149,7 @@ def tell(run: RunDir) -> None:
     )
     wrong = _first_few(wrong_data_lines(run.records().rows))
     for note in (
-        *noise_notes(data.rows, of_sweep=not data.soaked and not data.planned_overlaps),
+        *noise_notes(data.rows, data.noise, of_sweep=not data.soaked and not data.planned_overlaps),
         *wrong,
     ):
         print(f"clusterlab: {note}", file=sys.stderr)

@@ -18,7 +18,6 @@ from clusterlab.verdict.bringup import growth_findings
 from clusterlab.verdict.headline import About, headline
 from clusterlab.verdict.headline_others import of_bringup
 from clusterlab.verdict.headline_type import Headline
-from clusterlab.verdict.steady import quiet
 from clusterlab.verdict.why.types import TableAnswer
 
 MOST_ROWS = 20_000
@@ -118,13 +117,12 @@ def gathered(data: ReportData, *, explain: bool = True) -> Beside:
 
 def _headline(data: ReportData, answers: tuple[TableAnswer, ...]) -> Headline:
     info = data.run.info
-    noisy = quiet(data.rows)
     about = About(
         name=info.run_id,
         command=_typed(data.run),
         backend=data.rows[0].backend if data.rows else str(info.configuration.get("backend", "")),
         world_size=data.placement.world_size if data.placement else 0,
-        noisy="; ".join(noisy.reasons),
+        noisy="; ".join(data.noise.reasons),
         environment=(info.attempts[-1].context if info.attempts else info.created_by).environment,
     )
     return headline(
