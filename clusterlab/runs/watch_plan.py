@@ -20,6 +20,8 @@ _RECENT = 200
 """Points (or steps) whose times stand for what is to come."""
 
 Steps = tuple[tuple[Point, ...], ...]
+_MOST_PLANNED = 10_000_000
+"""Points; a plan of more takes minutes to be made again."""
 
 
 def planned_steps(run: RunDir) -> Steps | None:
@@ -30,10 +32,13 @@ def planned_steps(run: RunDir) -> Steps | None:
     from clusterlab.runs.plan import make_plan
     from clusterlab.runs.resume import sweep_of
 
-    if "measures" in run.info.configuration or not run.info.planned_points:
+    planned = run.info.planned_points
+    if "measures" in run.info.configuration or not planned or planned > _MOST_PLANNED:
         return None
     try:
         config, world_size = sweep_of(run)
+        if config.of_pairs and world_size * (world_size - 1) // 2 > planned:
+            return None
         placement = read_placement(run.path) if config.of_groups else None
         if config.of_groups and placement is None:
             return None
