@@ -20,6 +20,7 @@ from clusterlab.cost.scoring.scored import requests
 from clusterlab.cost.types import Issue, PredictRequest, one_group
 from clusterlab.formats.measured.plausible import named
 from clusterlab.records.documents import FABRIC, PLACEMENT, read_placement
+from clusterlab.records.reading import is_there, open_regular
 from clusterlab.records.run_dir import RUN, RunDir, open_run
 from clusterlab.records.store import RECORDS, latest_rows, read_records
 from clusterlab.runs.run_fabric import fabric_of_run
@@ -84,7 +85,7 @@ def _content(path: Path) -> tuple[str, bytes]:
     if str(path) == STANDARD_INPUT:
         return "standard input", sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     file = path / RECORDS if path.is_dir() else path
-    if path.is_dir() and not (path / RUN).is_file():
+    if path.is_dir() and not is_there(path / RUN):
         raise UsageError(
             f"a folder without {RUN}", where=str(path), expected="a CSV file or a run directory"
         )
@@ -93,7 +94,8 @@ def _content(path: Path) -> tuple[str, bytes]:
             "not a regular file", where=str(path), expected="a CSV file or a run directory"
         )
     try:
-        with file.open("rb") as stream:
+        # A file that was named may be a pipe; of a run none is.
+        with open_regular(file) if path.is_dir() else file.open("rb") as stream:
             return str(path), stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         what = "a run without rows" if path.is_dir() else "no such file"

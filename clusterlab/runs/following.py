@@ -18,6 +18,7 @@ from clusterlab.launch.submit import START_MARK, SubmittedJob
 from clusterlab.launch.submit_end import JobEnd, judge_job, sentence
 from clusterlab.launch.submit_state import SilentError, ask_job
 from clusterlab.records.growing import Growing
+from clusterlab.records.reading import read_regular
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.runs.finish import conclude, end_run, tell, trouble_of
 
@@ -110,9 +111,7 @@ class Tail:
 
     def lines(self, *, all_of_it: bool = False) -> list[str]:
         """Complete lines that came since the last call; with ``all_of_it`` an unfinished one too."""
-        return [
-            line.decode("utf-8", "replace") for line in self._file.lines(all_of_it=all_of_it)
-        ]
+        return [line.decode("utf-8", "replace") for line in self._file.lines(all_of_it=all_of_it)]
 
 
 class _News:
@@ -212,7 +211,7 @@ def _end(run: RunDir, job: SubmittedJob, record: JobRecord | None) -> int:
 def _last_start(log: Path) -> str:
     """What the batch log holds of the job's last start."""
     try:
-        return log.read_text(encoding="utf-8", errors="replace").rpartition(START_MARK)[2]
+        return read_regular(log).decode(errors="replace").rpartition(START_MARK)[2]
     except FileNotFoundError:
         return ""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from clusterlab import __version__
 from clusterlab.core.rows import Point, Row
 from clusterlab.records.documents import read_placement
+from clusterlab.records.reading import is_there
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.samples import read_samples, samples_path
 from clusterlab.records.store import latest_rows
@@ -86,7 +87,7 @@ def _times(run: RunDir, rows: Sequence[Row]) -> dict[Point, RankTimes]:
     ranks = rows[0].world_size
     for rank in range(ranks):
         path = samples_path(run.samples_path, rank)
-        if not path.exists():
+        if not is_there(path):
             return {}
         for one in read_samples(path).points:
             if wanted.get(one.point) == one.attempt and len(kept[one.point]) == rank:

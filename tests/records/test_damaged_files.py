@@ -22,6 +22,7 @@ from clusterlab.records.samples import read_samples
 from clusterlab.records.store import schema_problems
 from clusterlab.records.trouble import read_trouble
 from clusterlab.report.data import load
+from clusterlab.runs.calibration_rows import read_rows
 from tests.records.fake_runs import fake_rows, make_run, points
 
 LINE_FILES = ("records.jsonl", OVERLAP, SOAK, STEPS, EXPERTS)
@@ -164,3 +165,12 @@ def test_files_beside_a_report_are_read_as_carefully(tmp_path: Path, what: str) 
         assert Growing(tmp_path / ALIVE).lines() in ([], [b"{}"])
     except UsageError as error:
         assert ALIVE in str(error)
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "run.json", "placement.json"])
+def test_a_run_that_is_calibrated_from_is_read_as_carefully(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path, fake_rows(points(["all_reduce"]))).path
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    with pytest.raises(UsageError, match="no regular file"):
+        read_rows([run], None)
