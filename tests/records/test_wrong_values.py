@@ -98,7 +98,7 @@ def test_a_value_of_a_wrong_kind_is_refused_by_file_and_field(
         *(("time_us_loop", -1.0), ("time_us_loop", 10**400), ("time_us_p50", 1e308)),
         *(("busbw_GBps", -0.5), ("busbw_GBps", "-Infinity"), ("algbw_GBps", 1e31)),
         *(("requested_bytes", 10**400), ("requested_bytes", -8), ("count", 2**70)),
-        *(("wrong", -1), ("wrong_index", 2**63), ("attempt", -1), ("ratio", -1)),
+        *(("wrong", -1), ("wrong_index", 2**63), ("attempt", -1)),
         *(("ranks", []), ("ranks", [-1, 2]), ("ranks", [0, 2**70]), ("ranks", [0, True])),
     ],
     ids=lambda value: str(value)[:24],
