@@ -21,11 +21,11 @@ _COUNTS = (
     *("world_size", "requested_bytes", "size_bytes", "count", "iterations", "warmup", "samples"),
     *("outliers", "calls_per_graph", "aggregated", "wrong", "attempt"),
 )
-# Not those that are differences (skews), nor what a library or a model says: one that says nonsense is judged
-# as one that says nothing (verdict/judge.py), and the measurement stays readable.
+# Not those that are differences (skews), nor intervals, nor what a library or a model says: one that says nonsense
+# is judged as one that says nothing, and the measurement stays readable.
 _AMOUNTS = (
     *("time_us_loop", "time_us_p50", "time_us_min", "time_us_max", "time_us_p95", "time_us_p99"),
-    *("cv", "p50_low_us", "p50_high_us", "algbw_GBps", "busbw_GBps"),
+    *("cv", "algbw_GBps", "busbw_GBps"),
 )
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
