@@ -21,8 +21,8 @@ _COUNTS = (
     *("world_size", "requested_bytes", "size_bytes", "count", "iterations", "warmup", "samples"),
     *("outliers", "calls_per_graph", "aggregated", "wrong", "attempt"),
 )
-# Not those that are differences (skews), nor intervals, nor what a library or a model says: one that says nonsense
-# is judged as one that says nothing, and the measurement stays readable.
+# Not those that are differences (skews), nor intervals, nor what a library or a model says: one that says
+# nonsense is judged as one that says nothing, and the measurement stays readable.
 _AMOUNTS = (
     *("time_us_loop", "time_us_p50", "time_us_min", "time_us_max", "time_us_p95", "time_us_p99"),
     *("cv", "algbw_GBps", "busbw_GBps"),
