@@ -86,8 +86,8 @@ def save(
 
     from clusterlab.cli.output import write_output
     from clusterlab.core.errors import UsageError
-    from clusterlab.runs.baseline_file import baseline_text
-    from clusterlab.runs.baselines import baseline_of, reframe_text
+    from clusterlab.runs.comparing.baseline_file import baseline_text
+    from clusterlab.runs.comparing.baselines import baseline_of, reframe_text
     from clusterlab.runs.words import percentage
 
     if output is None and reframe is None:
@@ -137,8 +137,8 @@ def check(
     """Judge a run by a baseline: every point, and the run."""
     from clusterlab.cli.shown import shown_lines
     from clusterlab.core.findings import Verdict
-    from clusterlab.runs.baselines import open_baseline
-    from clusterlab.runs.sides import read_side
+    from clusterlab.runs.comparing.baselines import open_baseline
+    from clusterlab.runs.comparing.sides import read_side
     from clusterlab.runs.words import percentage, words_of
     from clusterlab.verdict.baseline.check import ALLOWABLE, checked_to_json
     from clusterlab.verdict.baseline.check import check as judge

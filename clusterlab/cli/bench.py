@@ -9,7 +9,7 @@ import typer
 
 from clusterlab.cli.output import output_file
 from clusterlab.cli.rank_options import Backend, LocalRanks
-from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.sweeping.request import BenchRequest
 
 _EXAMPLE = """Examples:
 
@@ -281,7 +281,7 @@ def request(
 @wraps(request, assigned=("__annotations__",))  # its options, not its name and docstring
 def bench(*arguments: Any, **options: Any) -> int:
     """Measure collectives: nccl-tests' table, each point predicted before it is measured."""
-    from clusterlab.runs.bench import run_bench
+    from clusterlab.runs.sweeping.bench import run_bench
 
     return run_bench(request(*arguments, **options))
 

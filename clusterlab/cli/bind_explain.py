@@ -106,7 +106,7 @@ def _node(said: str | None, cores_per_socket: int | None) -> tuple[NodeProfile, 
 
     if said is not None:
         return open_profile(said, cores_per_socket=cores_per_socket), None
-    from clusterlab.runs.this_cluster import this_cluster
+    from clusterlab.runs.diagnosing.this_cluster import this_cluster
 
     found = this_cluster(os.environ)
     if found is None:

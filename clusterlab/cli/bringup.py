@@ -61,7 +61,7 @@ def bringup(
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of the table.")] = False,
 ) -> int:
     """Time from process start to the first collective, phase by phase, the slowest rank of each named."""
-    from clusterlab.runs.bringup import BringupOptions, run_bringup
+    from clusterlab.runs.probing.bringup import BringupOptions, run_bringup
 
     return run_bringup(
         BringupOptions(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterlab.cost.calibrated.calibration import SystemCalibration
-    from clusterlab.runs.calibrate import CalibrateReport
-    from clusterlab.runs.hold_out import Errors
+    from clusterlab.runs.calibrating.calibrate import CalibrateReport
+    from clusterlab.runs.calibrating.hold_out import Errors
 
 _EXAMPLE = """Examples:
 
@@ -84,8 +84,8 @@ def calibrate(
     """Fit NCCL's constants to one system's measurements; say how far off they are on rows left out."""
     from clusterlab.cli.output import write_output
     from clusterlab.cost.calibrated.file import to_yaml
-    from clusterlab.runs.calibrate import CalibrateOptions, report_data
-    from clusterlab.runs.calibrate import calibrate as run
+    from clusterlab.runs.calibrating.calibrate import CalibrateOptions, report_data
+    from clusterlab.runs.calibrating.calibrate import calibrate as run
 
     report = run(
         CalibrateOptions(tuple(inputs), system, fabric, tuple(hold_out or ()), timing),

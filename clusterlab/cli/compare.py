@@ -72,7 +72,7 @@ def compare(
     """Compare runs: what differs, how much faster or slower, and whether that is a regression."""
     from clusterlab.cli.compare_text import comparison_lines
     from clusterlab.cli.shown import shown_lines
-    from clusterlab.runs.sides import read_side, read_sides
+    from clusterlab.runs.comparing.sides import read_side, read_sides
     from clusterlab.runs.words import percentage, words_of
     from clusterlab.verdict.against.comparison import against
     from clusterlab.verdict.against.pairing import ALLOWABLE
@@ -95,7 +95,7 @@ def compare(
     ]
     if html is not None:
         from clusterlab.cli.output import write_output
-        from clusterlab.report.compare_page import compare_page
+        from clusterlab.report.compared.page import compare_page
 
         sides = (first, *others)
         again = [word for one in repeat or [] for word in ("--repeat", one)]

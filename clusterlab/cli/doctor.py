@@ -56,10 +56,10 @@ def doctor(
 ) -> int:
     """Show host, GPU, NUMA node, cores and NICs of every rank, and what is wrong: no CUDA, no MPI."""
     if saved is not None or log is not None:
-        from clusterlab.runs.offline_doctor import run_offline
+        from clusterlab.runs.diagnosing.offline_doctor import run_offline
 
         return run_offline(saved, log, as_json=as_json)
-    from clusterlab.runs.doctor import DoctorOptions, run_doctor
+    from clusterlab.runs.diagnosing.doctor import DoctorOptions, run_doctor
 
     return run_doctor(DoctorOptions(deadline_s, as_json, environment, bundle))
 

@@ -97,8 +97,8 @@ def explain(
     from clusterlab.cli.explain_text import as_data, text_of
     from clusterlab.core.errors import ExitCode, UsageError
     from clusterlab.core.sizes import parse_size
-    from clusterlab.runs.train_setup import TrainTyped
-    from clusterlab.runs.train_whatif import compute_of, fabric_named, setup_on, what_if
+    from clusterlab.runs.training.setup import TrainTyped
+    from clusterlab.runs.training.whatif import compute_of, fabric_named, setup_on, what_if
     from clusterlab.trainers.plans.compose import plan_of
 
     typed = TrainTyped(

@@ -34,7 +34,7 @@ def trace(
 ) -> None:
     """Write a training step of all ranks as a Chrome trace: open it in ui.perfetto.dev."""
     from clusterlab.records.run_dir import open_run
-    from clusterlab.runs.export import write_trace
+    from clusterlab.runs.connected.trace import write_trace
 
     opened = open_run(run)
     target = out or opened.path / "trace.json"
@@ -65,7 +65,7 @@ def tensorboard(
 ) -> None:
     """Write a run's steps, or its bandwidth by size, as TensorBoard scalars."""
     from clusterlab.records.run_dir import open_run
-    from clusterlab.runs.tensorboard import write_tensorboard
+    from clusterlab.runs.connected.tensorboard import write_tensorboard
 
     folder, count = write_tensorboard(open_run(run), out)
     typer.echo(shown(f"clusterlab: {count} values: {folder}"))
@@ -97,7 +97,7 @@ def wandb(
 ) -> None:
     """Write a run's steps, or its bandwidth by size, as a run of Weights & Biases, offline."""
     from clusterlab.records.run_dir import open_run
-    from clusterlab.runs.wandb_export import write_wandb
+    from clusterlab.runs.connected.wandb_export import write_wandb
 
     opened = open_run(run)
     folder, count = write_wandb(opened, out or opened.path, project=project, online=online)
@@ -127,7 +127,7 @@ def zoom(
     from clusterlab.core.errors import UsageError
     from clusterlab.records.run_dir import open_run
     from clusterlab.report.data import load
-    from clusterlab.report.zoom import zoom_page
+    from clusterlab.report.page.zoom import zoom_page
 
     opened = open_run(run)
     page = zoom_page(load(opened))

@@ -58,7 +58,7 @@ def prom(
 ) -> int:
     """Write runs as metrics: measured and predicted bandwidth, verdicts, wrong data, step times, ages."""
     from clusterlab.core.errors import UsageError
-    from clusterlab.runs.prom import (
+    from clusterlab.runs.connected.prom import (
         latest_runs,
         read_series,
         snapshot,

@@ -74,8 +74,8 @@ def hunt(
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
 ) -> int:
     """Measure what tells most, round after round, until the slow component has a name."""
-    from clusterlab.runs.hunt import run_hunt
-    from clusterlab.runs.hunt_plan import resolve_hunt
+    from clusterlab.runs.hunting.hunt import run_hunt
+    from clusterlab.runs.hunting.plan import resolve_hunt
 
     config = resolve_hunt(
         backend=backend,

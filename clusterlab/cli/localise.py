@@ -35,8 +35,8 @@ def localise(
     from clusterlab.cli.shown import shown_lines
     from clusterlab.core.errors import ExitCode, NoVerdictError
     from clusterlab.records.run_dir import open_run
-    from clusterlab.runs.localise import localise_runs
-    from clusterlab.runs.localise_told import localised_json, localised_lines
+    from clusterlab.runs.hunting.localise import localise_runs
+    from clusterlab.runs.hunting.localise_told import localised_json, localised_lines
     from clusterlab.topology.opening import open_fabric
 
     found = localise_runs(

@@ -68,8 +68,8 @@ def overlap(
     ] = False,
 ) -> int:
     """Measure what a collective costs while compute or another collective runs at the same time."""
-    from clusterlab.runs.overlap import resolve_overlap, run_overlap
-    from clusterlab.runs.points import points_typed
+    from clusterlab.runs.probing.overlap import resolve_overlap, run_overlap
+    from clusterlab.runs.sweeping.points import points_typed
 
     config = resolve_overlap(
         points_typed(collective, begin=begin, end=end, factor=factor, dtype=dtype, op=op),

@@ -74,7 +74,7 @@ def p2p(
     """
     from clusterlab.bench.p2p.plan import ACCESS_BYTES
     from clusterlab.core.sizes import parse_size, size_series
-    from clusterlab.runs.p2p import KERNEL_MULTIPLE, P2pOptions, run_p2p
+    from clusterlab.runs.probing.p2p import KERNEL_MULTIPLE, P2pOptions, run_p2p
 
     smallest = parse_size(begin, where="-b")
     sizes = size_series(max(1, smallest), parse_size(end, where="-e"), factor=factor)
@@ -93,7 +93,7 @@ def p2p(
     )
 
     def show(report: P2pReport) -> None:
-        from clusterlab.report.p2p import report_text
+        from clusterlab.report.console.p2p import report_text
 
         typer.echo(json_text(report.to_json()) if as_json else report_text(report))
 

@@ -115,8 +115,8 @@ def score(
     """Score predictions against measured rows, NCCL's own model beside them."""
     from clusterlab.cli.output import write_output
     from clusterlab.cli.predict_score_text import score_lines
-    from clusterlab.runs.score_data import report_data, rows_in_order
-    from clusterlab.runs.scoring import ScoreOptions, score_file
+    from clusterlab.runs.scoring.data import report_data, rows_in_order
+    from clusterlab.runs.scoring.score import ScoreOptions, score_file
 
     options = ScoreOptions(
         file=file,

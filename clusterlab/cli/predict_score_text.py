@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from clusterlab.cost.scoring.scored import ScoredPoint
     from clusterlab.cost.scoring.scores import Figures
     from clusterlab.cost.scoring.systems import PredictedOn
-    from clusterlab.runs.scoring import ByGroup, ScoreReport
-    from clusterlab.runs.worst_row import Worst
+    from clusterlab.runs.scoring.score import ByGroup, ScoreReport
+    from clusterlab.runs.scoring.worst_row import Worst
 
 
 def score_lines(report: ScoreReport, rows: Sequence[ScoredPoint]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def score_lines(report: ScoreReport, rows: Sequence[ScoredPoint]) -> Iterator[st
 
 def _system_lines(systems: Sequence[PredictedOn]) -> Iterator[str]:
     """What the rows were predicted on: each machine, or how many there are."""
-    from clusterlab.runs.score_notes import MOST_SYSTEMS
+    from clusterlab.runs.scoring.notes import MOST_SYSTEMS
 
     if len(systems) > MOST_SYSTEMS:
         rows = sum(one.rows for one in systems)

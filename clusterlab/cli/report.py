@@ -15,8 +15,8 @@ from clusterlab.core.findings import Verdict
 
 if TYPE_CHECKING:
     from clusterlab.records.run_dir import RunDir
-    from clusterlab.report.beside import Beside
     from clusterlab.report.data import ReportData
+    from clusterlab.report.page.beside import Beside
 
 _EXAMPLE = """Examples:
 
@@ -152,8 +152,8 @@ def _load(run: RunDir) -> ReportData:
 
 
 def _print_one(data: ReportData, beside: Beside, *, first: bool) -> None:
-    from clusterlab.report.terminal import print_run
-    from clusterlab.runs.bringup_report import is_bringup, report_again
+    from clusterlab.report.console.terminal import print_run
+    from clusterlab.runs.probing.bringup_report import is_bringup, report_again
 
     if not first:
         typer.echo("")
@@ -174,7 +174,7 @@ def _write_pages(data: ReportData, beside: Beside, page: Path, summary: Path) ->
 
 def _write_parquet(path: Path, found: Sequence[ReportData]) -> None:
     from clusterlab.cli.shown import shown
-    from clusterlab.report.parquet import write_parquet
+    from clusterlab.report.files.parquet import write_parquet
 
     rows = write_parquet(path, [(data.run.info.run_id, data.rows) for data in found])
     typer.echo(shown(f"clusterlab: {rows} rows: {path}"), err=True)
@@ -183,7 +183,7 @@ def _write_parquet(path: Path, found: Sequence[ReportData]) -> None:
 def _write_tests_json(run: RunDir, path: Path) -> None:
     from clusterlab.cli.shown import shown
     from clusterlab.core.errors import UsageError
-    from clusterlab.runs.nccl_tests_files import write_tests_json
+    from clusterlab.runs.connected.nccl_tests_files import write_tests_json
 
     written = write_tests_json(run, path)
     if not written:

@@ -15,8 +15,8 @@ from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.records.run_dir import RunDir
-    from clusterlab.report.beside import Beside
     from clusterlab.report.data import ReportData
+    from clusterlab.report.page.beside import Beside
 
 
 def check_names(runs: Sequence[RunDir], folder: Path) -> None:
@@ -34,7 +34,7 @@ def check_names(runs: Sequence[RunDir], folder: Path) -> None:
 
 def give_csv(found: Sequence[ReportData], folder: Path | None) -> ExitCode:
     """Rows, or what a run has instead, as CSV. NO_VERDICT, and a line on stderr, where there are none."""
-    from clusterlab.report.csv_text import runs_csv
+    from clusterlab.report.files.csv_text import runs_csv
 
     texts = [runs_csv(found)] if folder is None else [runs_csv([data]) for data in found]
     for i, text in enumerate(texts):
@@ -65,7 +65,7 @@ def give_summary(
     found: Sequence[ReportData], besides: Sequence[Beside], folder: Path | None
 ) -> None:
     """summary.md of each run."""
-    from clusterlab.report.summary import summary
+    from clusterlab.report.files.summary import summary
 
     texts = [summary(*both) for both in zip(found, besides, strict=True)]
     if folder is None:

@@ -27,7 +27,7 @@ def resume(
     ] = False,
 ) -> int:
     """Measure the points that an interrupted sweep still lacks, into the same run directory."""
-    from clusterlab.runs.resume import resume as resume_run
+    from clusterlab.runs.sweeping.resume import resume as resume_run
 
     return resume_run(run, as_json=as_json, strict_table=strict_table)
 

@@ -113,7 +113,7 @@ def reproduce(
 ) -> int:
     """Say whether a second run found what the first one did, within the intervals that they state."""
     from clusterlab.cli.shown import shown_lines
-    from clusterlab.runs.reproducing import reproduced
+    from clusterlab.runs.comparing.reproducing import reproduced
     from clusterlab.verdict.reproduce import Outcome
 
     found = reproduced(first, second)

@@ -33,7 +33,7 @@ from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     from clusterlab.records.index import Index
-    from clusterlab.runs.history_filters import Filters
+    from clusterlab.runs.history.filters import Filters
 
 _LIST_EXAMPLE = """Examples:
 
@@ -102,10 +102,10 @@ def list_runs(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list on stdout.")] = False,
 ) -> int:
     """List run directories: when, what, where, how it ended, the verdict."""
-    from clusterlab.report.history import RUN_LAYOUT, run_cells
-    from clusterlab.runs.history import asked, listed, place
-    from clusterlab.runs.history_filters import filters
-    from clusterlab.runs.history_json import run_data
+    from clusterlab.report.console.history import RUN_LAYOUT, run_cells
+    from clusterlab.runs.history.asking import asked, listed, place
+    from clusterlab.runs.history.filters import filters
+    from clusterlab.runs.history.plain import run_data
 
     wanted = filters(
         cluster=cluster, fabric=fabric, name=name, kind=kind, host=host, since=since, until=until,
@@ -153,10 +153,10 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout.")] = False,
 ) -> int:
     """Find measured rows over all runs."""
-    from clusterlab.report.history import ROW_LAYOUT, csv_lines, row_cells
-    from clusterlab.runs.history import asked, place
-    from clusterlab.runs.history_filters import filters
-    from clusterlab.runs.history_query import FIELDS, queried, row_dicts
+    from clusterlab.report.console.history import ROW_LAYOUT, csv_lines, row_cells
+    from clusterlab.runs.history.asking import asked, place
+    from clusterlab.runs.history.filters import filters
+    from clusterlab.runs.history.query import FIELDS, queried, row_dicts
 
     wanted = filters(
         cluster=cluster, fabric=fabric, name=name, kind=kind, host=host, since=since, until=until,
@@ -214,10 +214,10 @@ def trend(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list on stdout.")] = False,
 ) -> int:
     """Follow points over runs: what is slower, since when, on which nodes."""
-    from clusterlab.runs.history import asked, place
-    from clusterlab.runs.history_filters import filters
-    from clusterlab.runs.history_json import machine_data
-    from clusterlab.runs.history_trend import machines
+    from clusterlab.runs.history.asking import asked, place
+    from clusterlab.runs.history.filters import filters
+    from clusterlab.runs.history.plain import machine_data
+    from clusterlab.runs.history.trend import machines
     from clusterlab.runs.words import percentage
 
     wanted = filters(
@@ -252,7 +252,7 @@ def index_runs(
     ] = False,
 ) -> int:
     """Bring the index over all runs up to date, or make it again."""
-    from clusterlab.runs.history import asked, place
+    from clusterlab.runs.history.asking import asked, place
 
     where = place(runs, index, rebuild=rebuild)
     _, known = asked(where, lambda _: None)
@@ -268,7 +268,7 @@ def index_runs(
 
 
 def _print_machine(machine: dict[str, Any], *, every: bool, first: bool) -> None:
-    from clusterlab.report.history_trend import (
+    from clusterlab.report.console.history_trend import (
         BARS,
         PLAIN_BARS,
         SERIES_LAYOUT,
@@ -333,8 +333,8 @@ def _say(index: Index) -> None:
 
 def _say_how_many(given: int, total: int, what: str, index: Index, asked: Filters) -> None:
     from clusterlab.cli.shown import shown
-    from clusterlab.report.history import count
-    from clusterlab.runs.history_hints import hints
+    from clusterlab.report.console.history import count
+    from clusterlab.runs.history.hints import hints
 
     if given < total:
         typer.echo(f"clusterlab: {given} of {total} {what} (--most 0: all)", err=True)

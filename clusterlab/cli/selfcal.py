@@ -20,8 +20,8 @@ def self_calibrate(
 
     The first sweep over so many ranks does it by itself; do it again after a change of kernel or CPU.
     """
-    from clusterlab.runs.calibration_run import measure_local
-    from clusterlab.runs.selfcal import fit_and_keep
+    from clusterlab.runs.calibrating.calibration_run import measure_local
+    from clusterlab.runs.calibrating.selfcal import fit_and_keep
     from clusterlab.topology.host import read_host
 
     facts = read_host()

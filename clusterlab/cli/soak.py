@@ -62,9 +62,9 @@ def soak(
     ] = False,
 ) -> int:
     """Repeat collectives for a time: do they drift, step or swing? Wrong data ends it at once."""
-    from clusterlab.runs.bench import parse_corrupt
-    from clusterlab.runs.points import points_typed
-    from clusterlab.runs.soak import resolve_soak, run_soak
+    from clusterlab.runs.probing.soak import resolve_soak, run_soak
+    from clusterlab.runs.sweeping.bench import parse_corrupt
+    from clusterlab.runs.sweeping.points import points_typed
 
     config = resolve_soak(
         points_typed(collective, begin=begin, end=end, factor=factor, dtype=dtype, op=op),

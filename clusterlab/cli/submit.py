@@ -73,7 +73,7 @@ def submit(
     **bench_options: Any,
 ) -> int:
     """Run `clusterlab bench` as a Slurm job, one task per GPU, and show what it measures."""
-    from clusterlab.runs.submitted import SubmitOptions, script_of, submit_sweep
+    from clusterlab.runs.sweeping.submitted import SubmitOptions, script_of, submit_sweep
 
     wanted = request(**bench_options)
     options = SubmitOptions(
@@ -92,7 +92,7 @@ def submit(
         return 0
     run, job = submit_sweep(wanted, options)
     if wait:
-        from clusterlab.runs.following import follow as follow_job
+        from clusterlab.runs.sweeping.following import follow as follow_job
 
         return follow_job(run, job)
     handle = {"job_id": job.job_id, "run": str(run.path)}
@@ -106,8 +106,8 @@ def follow(
     ],
 ) -> int:
     """Wait for a job that `clusterlab submit` started, as if never interrupted."""
-    from clusterlab.runs.following import follow as follow_job
-    from clusterlab.runs.submitted import submitted_job
+    from clusterlab.runs.sweeping.following import follow as follow_job
+    from clusterlab.runs.sweeping.submitted import submitted_job
 
     return follow_job(*submitted_job(run))
 

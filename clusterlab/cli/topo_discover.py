@@ -60,7 +60,7 @@ def discover(
 
     Under srun with one task a node, the nodes are joined and the first task writes and prints.
     """
-    from clusterlab.runs.discovery import DiscoverOptions, run_discover
+    from clusterlab.runs.diagnosing.discovery import DiscoverOptions, run_discover
 
     def show(found: Imported) -> None:
         typer.echo(json_text(found.to_json()) if as_json else _text(found, matrix=matrix))

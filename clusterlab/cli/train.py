@@ -11,7 +11,7 @@ from clusterlab.cli.output import output_file
 from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
-    from clusterlab.runs.train_setup import TrainTyped
+    from clusterlab.runs.training.setup import TrainTyped
 
 _EXAMPLE = """Examples:
 
@@ -149,8 +149,8 @@ def train(
 ) -> int:
     """Train a tiny transformer in parallel: each step's loss, time and where it went."""
     from clusterlab.core.sizes import parse_size
-    from clusterlab.runs.train import TrainRequest, run_train
-    from clusterlab.runs.train_setup import TrainTyped
+    from clusterlab.runs.training.setup import TrainTyped
+    from clusterlab.runs.training.train import TrainRequest, run_train
 
     typed = TrainTyped(
         strategy=strategy.lower(),
@@ -214,7 +214,7 @@ def _predict(
 ) -> int:
 
     from clusterlab.cli.explain_text import as_data, text_of
-    from clusterlab.runs.train_whatif import compute_of, fabric_named, setup_on, what_if
+    from clusterlab.runs.training.whatif import compute_of, fabric_named, setup_on, what_if
 
     fabric = fabric_named(name)
     setup = setup_on(typed, ranks, fabric, backend)

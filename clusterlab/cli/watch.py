@@ -45,7 +45,7 @@ def watch(
     ] = 0.5,
 ) -> int:
     """Watch a run: how far it is, busbw beside predicted, the slowest rank, how it ends."""
-    from clusterlab.runs.watching import WatchOptions, watch
+    from clusterlab.runs.watching.watch import WatchOptions, watch
 
     return watch(WatchOptions(run, wait=wait, once=once, as_json=as_json, every_s=every))
 

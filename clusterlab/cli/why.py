@@ -13,7 +13,7 @@ from clusterlab.core.jsontext import json_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterlab.runs.why import WhyReport
+    from clusterlab.runs.explaining.why import WhyReport
     from clusterlab.verdict.why.types import TableAnswer
 
 EPILOG = """Examples:
@@ -60,8 +60,8 @@ def why(
 ) -> int:
     """Say whether measured times are what such machines give, and if not, the likeliest causes."""
     from clusterlab.cli.shown import shown_lines
-    from clusterlab.runs.why import WhyOptions
-    from clusterlab.runs.why import why as run
+    from clusterlab.runs.explaining.why import WhyOptions
+    from clusterlab.runs.explaining.why import why as run
 
     report = run(WhyOptions(source, table, fabric, nccl_version), progress=_progress)
     if as_json:

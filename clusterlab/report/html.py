@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import clusterlab
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RunDir
-from clusterlab.report.beside import NOTHING_BESIDE, Beside
 from clusterlab.report.data import ReportData, load
-from clusterlab.report.embed import MOST_CONVERTED, downloads
-from clusterlab.report.page import page_view
+from clusterlab.report.page.beside import NOTHING_BESIDE, Beside
+from clusterlab.report.page.embed import MOST_CONVERTED, downloads
+from clusterlab.report.page.view import page_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment

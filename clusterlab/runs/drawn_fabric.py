@@ -9,8 +9,8 @@ from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.findings import Finding
 from clusterlab.core.placement import Placement
 from clusterlab.records.run_dir import RunDir
-from clusterlab.report.beside import Drawing
-from clusterlab.runs.hunt_file import read_hunt
+from clusterlab.report.page.beside import Drawing
+from clusterlab.runs.hunting.file import read_hunt
 from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.parts import Link
@@ -72,7 +72,7 @@ def _design(placement: Placement | None) -> Fabric | None:
 
 def _left(run: RunDir, paired: bool) -> dict[str, float]:
     """The share of its rate that each slow link has left, as far as messages tell."""
-    from clusterlab.runs.localise import localise_runs
+    from clusterlab.runs.hunting.localise import localise_runs
 
     try:
         hunted = read_hunt(run.path)

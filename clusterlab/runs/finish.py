@@ -13,11 +13,11 @@ from clusterlab.records.documents import write_findings
 from clusterlab.records.lines import read_lines
 from clusterlab.records.run_dir import RunDir, end_attempt, open_run
 from clusterlab.records.trouble import KeptTrouble, read_trouble, trouble_folder
+from clusterlab.report.console.steps import training_lines
 from clusterlab.report.data import load, noise_notes
-from clusterlab.report.steps import training_lines
-from clusterlab.runs.nccl_tests_files import write_tests_json
-from clusterlab.runs.slow_groups import slow_group_findings
-from clusterlab.runs.slow_links import slow_link_findings
+from clusterlab.runs.connected.nccl_tests_files import write_tests_json
+from clusterlab.runs.sweeping.slow_groups import slow_group_findings
+from clusterlab.runs.sweeping.slow_links import slow_link_findings
 from clusterlab.verdict.soak import soak_findings, soaked, tolerance_of
 from clusterlab.verdict.training import training_findings
 

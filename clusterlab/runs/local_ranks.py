@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterlab.core.errors import UsageError
 from clusterlab.launch.gpus import visible_gpus
-from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S
+from clusterlab.runs.sweeping.job import JOIN_TIMEOUT_S, START_S
 
 if TYPE_CHECKING:
     from torch.distributed import Store

@@ -20,9 +20,9 @@ from clusterlab.records.lease import beating
 from clusterlab.records.run_dir import RunDir
 from clusterlab.runs.directory import given_run_path
 from clusterlab.runs.ending import Ending
-from clusterlab.runs.job import JOIN_TIMEOUT_S
 from clusterlab.runs.local_ranks import local_world_size, meet_here
 from clusterlab.runs.stopped import finish_stopped
+from clusterlab.runs.sweeping.job import JOIN_TIMEOUT_S
 
 if TYPE_CHECKING:
     from torch.distributed import Store

@@ -17,9 +17,9 @@ from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
 from clusterlab.launch.roll_call import Record, roll_call
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
-from clusterlab.runs.job import JOIN_TIMEOUT_S, START_S
-from clusterlab.runs.predicting import choose_model, predict_points
-from clusterlab.runs.session_calibration import agreed_calibration
+from clusterlab.runs.calibrating.session_calibration import agreed_calibration
+from clusterlab.runs.sweeping.job import JOIN_TIMEOUT_S, START_S
+from clusterlab.runs.sweeping.predicting import choose_model, predict_points
 from clusterlab.runs.whereabouts import call_whereabouts
 
 if TYPE_CHECKING:

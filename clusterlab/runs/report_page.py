@@ -11,9 +11,9 @@ from clusterlab.core.findings import Verdict
 from clusterlab.core.stepping import StepLedger
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import RunDir
-from clusterlab.report.beside import Beside
 from clusterlab.report.data import ReportData, load
-from clusterlab.runs.bringup_report import is_bringup, kept, kept_json, kept_lines
+from clusterlab.report.page.beside import Beside
+from clusterlab.runs.probing.bringup_report import is_bringup, kept, kept_json, kept_lines
 from clusterlab.verdict.bringup import growth_findings
 from clusterlab.verdict.headline import About, headline
 from clusterlab.verdict.headline_others import of_bringup
@@ -49,8 +49,8 @@ def write_both(
     beside: Beside | None = None,
 ) -> None:
     """Write ``data``'s page and its summary, as ``write_page``; ``beside``, where it is gathered already."""
+    from clusterlab.report.files.summary import summary as text_of
     from clusterlab.report.html import write_report
-    from clusterlab.report.summary import summary as text_of
 
     if beside is None:
         beside = gathered(data, explain=explain)
@@ -77,7 +77,7 @@ def check_folder(folder: Path) -> None:
 
 def json_of(data: ReportData, beside: Beside) -> dict[str, Any]:
     """What ``--json`` prints of a run."""
-    from clusterlab.report.terminal import run_data
+    from clusterlab.report.console.terminal import run_data
 
     if is_bringup(data.run):
         return kept_json(data.run)
@@ -160,7 +160,7 @@ def _why(data: ReportData) -> tuple[tuple[TableAnswer, ...], tuple[str, ...]]:
     if all(row.backend == "gloo" for row in data.rows):
         return (), ("Causes are known of NCCL and RCCL; these rows are gloo's.",)
     # Imported here: with what it predicts by it takes half a second.
-    from clusterlab.runs.why import WhyOptions, why
+    from clusterlab.runs.explaining.why import WhyOptions, why
 
     try:
         report = why(WhyOptions(data.run.path))
@@ -183,7 +183,7 @@ def _bringup(run: RunDir) -> tuple[Headline | None, tuple[tuple[str, tuple[str, 
 
 def _ledgers(data: ReportData) -> tuple[StepLedger, ...]:
     """Every rank's ledger of the last step that all have."""
-    from clusterlab.runs.export import ledgers_of
+    from clusterlab.runs.connected.trace import ledgers_of
 
     if data.steps:
         with suppress(ClusterlabError):

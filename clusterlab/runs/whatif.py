@@ -14,8 +14,8 @@ from clusterlab.cost.calibration import Calibration
 from clusterlab.cost.predict import predict
 from clusterlab.cost.routing import named_routing, routing_of
 from clusterlab.cost.types import Prediction, PredictRequest, one_group
-from clusterlab.runs.plan import make_plan, resolve_config
-from clusterlab.runs.predicting import THIS_HOST
+from clusterlab.runs.sweeping.plan import make_plan, resolve_config
+from clusterlab.runs.sweeping.predicting import THIS_HOST
 from clusterlab.runs.typed import (
     backend_of,
     check_backend,
@@ -91,7 +91,7 @@ def predict_sweep(options: PredictOptions) -> list[PredictedPoint]:
                 "the fabric `host` has no GPUs", where="--backend", expected="auto or gloo",
                 fix="for this machine's GPUs: `clusterlab topo discover -o FILE`, then --fabric FILE",
             )  # fmt: skip
-        from clusterlab.runs.selfcal import load_or_calibrate
+        from clusterlab.runs.calibrating.selfcal import load_or_calibrate
 
         calibration = load_or_calibrate(options.ranks or 4, progress=_say)
         fabric = host_fabric(read_host())

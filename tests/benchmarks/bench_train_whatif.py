@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from clusterlab.runs.train_setup import TrainTyped, ranks_typed, setup_of
-from clusterlab.runs.train_whatif import compute_of, fabric_named, what_if
+from clusterlab.runs.training.setup import TrainTyped, ranks_typed, setup_of
+from clusterlab.runs.training.whatif import compute_of, fabric_named, what_if
 
 FABRIC = "superpod-h100-4su"
 MODEL = {

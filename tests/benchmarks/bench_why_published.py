@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from clusterlab.core.errors import ClusterlabError
 from clusterlab.cost.scoring.asked import Asked
-from clusterlab.runs.why import answer
-from clusterlab.runs.why_table import Table
-from clusterlab.runs.why_text import tables_of_file
+from clusterlab.runs.explaining.table import Table
+from clusterlab.runs.explaining.text import tables_of_file
+from clusterlab.runs.explaining.why import answer
 from clusterlab.verdict.why import explain, ordinary
 from clusterlab.verdict.why.ordinary import Ordinary, Seen
 from clusterlab.verdict.why.types import TableAnswer

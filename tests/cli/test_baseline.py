@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from clusterlab.cli.main import main
-from clusterlab.runs.baseline_file import baseline_text, read_baseline
-from clusterlab.runs.baselines import baseline_of
+from clusterlab.runs.comparing.baseline_file import baseline_text, read_baseline
+from clusterlab.runs.comparing.baselines import baseline_of
 from tests.formats.measured.examples import json_file
 from tests.records.fake_runs import make_run
 from tests.verdict.test_reproduce import again

@@ -192,7 +192,7 @@ def test_bad_input_is_one_line(words: tuple[str, ...], said: str, tmp_path: Path
 
 def test_what_counts_as_start_imports_no_torch() -> None:
     code = (
-        "import sys, clusterlab.cli.app, clusterlab.runs.bringup;"
+        "import sys, clusterlab.cli.app, clusterlab.runs.probing.bringup;"
         "print([m for m in ('torch', 'pandas', 'scipy', 'networkx') if m in sys.modules])"
     )
     done = subprocess.run(

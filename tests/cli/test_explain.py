@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusterlab.cli.main import main
-from clusterlab.runs.train_setup import STRATEGIES, TrainTyped, setup_of
+from clusterlab.runs.training.setup import STRATEGIES, TrainTyped, setup_of
 from clusterlab.trainers.plans.compose import plan_of
 from clusterlab.trainers.plans.plan import counted
 

@@ -20,7 +20,7 @@ FAST = ("p2p", "--no-nccl", "--fabric", "h200-2", "-b", "1M", "-e", "16M")
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     """A host with two made-up GPUs; everything above the machine is real."""
     machine = FakeMachine()
-    here = "clusterlab.runs.p2p."
+    here = "clusterlab.runs.probing.p2p."
     monkeypatch.setattr(here + "count_gpus", lambda: 2)
     monkeypatch.setattr(here + "visible_gpus", lambda: gpus(2))
     monkeypatch.setattr(here + "access_table", lambda *_: access(2))

@@ -10,7 +10,7 @@ import pytest
 from clusterlab.core.bringup import Bringup, InitSplit, RankBringup, Repeated
 from clusterlab.core.errors import UsageError
 from clusterlab.records.bringups import bringup_from_json
-from clusterlab.report.bringup import bringup_json
+from clusterlab.report.console.bringup import bringup_json
 
 MANY = Repeated((0.5, 0.4), (0.1, 0.1), (0.2, 0.2), {"fds": (3, 4, 5), "rss_bytes": (1, 2, 3)})
 RANK = RankBringup(0, "n0", 7, {"start": 1.5, "first_call": 2.0}, 10.0, 13.5,

@@ -22,7 +22,7 @@ from clusterlab.records.samples import read_samples
 from clusterlab.records.store import schema_problems
 from clusterlab.records.trouble import read_trouble
 from clusterlab.report.data import load
-from clusterlab.runs.calibration_rows import read_rows
+from clusterlab.runs.calibrating.calibration_rows import read_rows
 from tests.records.fake_runs import fake_rows, make_run, points
 
 LINE_FILES = ("records.jsonl", OVERLAP, SOAK, STEPS, EXPERTS)

@@ -21,7 +21,7 @@ def test_the_records_room_imports_neither_torch_nor_pandas() -> None:
 
     code = (
         "import sys, clusterlab.records.run_dir, clusterlab.records.frame, "
-        "clusterlab.report.terminal, clusterlab.report.html, clusterlab.report.progress; "
+        "clusterlab.report.console.terminal, clusterlab.report.html, clusterlab.report.console.progress; "
         "print([m for m in ('torch', 'pandas', 'scipy', 'jinja2', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

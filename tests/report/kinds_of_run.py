@@ -19,9 +19,9 @@ from clusterlab.core.rows import Point, Predicted, Row, make_row
 from clusterlab.records.run_dir import create_run, open_run, start_attempt
 from clusterlab.records.schema import row_to_line
 from clusterlab.runs.finish import end_run
-from clusterlab.runs.group_predicting import predict_steps
-from clusterlab.runs.plan import make_plan, resolve_config
-from clusterlab.runs.predicting import choose_model, predict_points
+from clusterlab.runs.sweeping.group_predicting import predict_steps
+from clusterlab.runs.sweeping.plan import make_plan, resolve_config
+from clusterlab.runs.sweeping.predicting import choose_model, predict_points
 from tests.conftest import CLI
 from tests.records.fake_runs import START
 

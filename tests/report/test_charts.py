@@ -9,9 +9,9 @@ from defusedxml import ElementTree
 
 from clusterlab.core.rows import Row
 from clusterlab.core.sizes import human_size
-from clusterlab.report.charts import busbw_at, curve_chart
 from clusterlab.report.curves import Curve, curves
 from clusterlab.report.numbers import three_digits
+from clusterlab.report.page.charts import busbw_at, curve_chart
 from tests.records.fake_runs import fake_rows, points, renamed
 
 ROWS = fake_rows(points(["all_reduce"]))

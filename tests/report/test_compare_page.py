@@ -15,7 +15,7 @@ import pytest
 
 from clusterlab.cli.main import main
 from clusterlab.records.documents import FabricReference, write_fabric
-from clusterlab.runs.sides import read_side
+from clusterlab.runs.comparing.sides import read_side
 from clusterlab.verdict.against.changes import What
 from clusterlab.verdict.against.comparison import against
 from clusterlab.verdict.against.next_step import next_step

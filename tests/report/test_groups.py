@@ -9,13 +9,13 @@ import pytest
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import write_placement
+from clusterlab.report.console.groups import group_lines, words_of
+from clusterlab.report.console.nccl_table_writer import TableWriter
+from clusterlab.report.console.terminal import print_run, run_data
 from clusterlab.report.data import load
-from clusterlab.report.groups import group_lines, words_of
-from clusterlab.report.groups_page import MOST_GROUPS, groups_view
 from clusterlab.report.html import render
-from clusterlab.report.nccl_table_writer import TableWriter
-from clusterlab.report.terminal import print_run, run_data
-from clusterlab.runs.slow_groups import slow_group_findings
+from clusterlab.report.page.groups import MOST_GROUPS, groups_view
+from clusterlab.runs.sweeping.slow_groups import slow_group_findings
 from clusterlab.verdict.groups import group_tables
 from tests.records.fake_runs import make_run
 from tests.verdict.test_groups import SIZES, group_rows, hosts, slowed

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.cli.main import main
-from clusterlab.report.csv_text import rows_csv
+from clusterlab.report.files.csv_text import rows_csv
 from tests.records.fake_runs import fake_rows, points
 from tests.report.chromium import Page
 from tests.report.hostile import (

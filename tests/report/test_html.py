@@ -21,12 +21,12 @@ from clusterlab.core.findings import Finding, Severity
 from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.records.documents import write_findings, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, open_run
-from clusterlab.report.csv_text import rows_csv
-from clusterlab.report.curve_page import CURVE_LIMIT, FURTHER_HEADS, LINE_LIMIT
+from clusterlab.report.console.terminal import print_run
 from clusterlab.report.data import load
+from clusterlab.report.files.csv_text import rows_csv
 from clusterlab.report.html import render, write_report
-from clusterlab.report.page import CHART_LIMIT, page_view
-from clusterlab.report.terminal import print_run
+from clusterlab.report.page.curves import CURVE_LIMIT, FURTHER_HEADS, LINE_LIMIT
+from clusterlab.report.page.view import CHART_LIMIT, page_view
 from clusterlab.runs.report_page import gathered
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
@@ -311,7 +311,7 @@ def test_of_very_many_rows_the_page_carries_the_file_as_it_stands(tmp_path: Path
     rows = fake_rows(points(["all_reduce"], sizes=[1024, 4096]))
     run = make_run(tmp_path, rows)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("html", "embed"):
+        for module in ("html", "page.embed"):
             patch.setattr(f"clusterlab.report.{module}.MOST_CONVERTED", 3)
         page = page_of(run)
     ((name, content),) = downloads(page).items()

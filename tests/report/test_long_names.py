@@ -13,10 +13,10 @@ import pytest
 
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.report.data import load
+from clusterlab.report.files.summary import summary
 from clusterlab.report.html import render
-from clusterlab.report.summary import summary
 from clusterlab.runs.report_page import gathered
-from clusterlab.runs.watching import WatchOptions, watch
+from clusterlab.runs.watching.watch import WatchOptions, watch
 from tests.records.fake_runs import fake_rows, make_run, points
 
 LONG = "n" * 1_000_000

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.rows import Row
-from clusterlab.report.chosen import chosen_line, did
+from clusterlab.report.console.chosen import chosen_line, did
+from clusterlab.report.console.overhead import overhead_tables
+from clusterlab.report.console.row_words import library_words, spread_words
+from clusterlab.report.console.terminal import print_run, run_data
 from clusterlab.report.curves import curves
 from clusterlab.report.data import load
 from clusterlab.report.error_matrix import error_matrix
 from clusterlab.report.html import write_report
-from clusterlab.report.overhead import overhead_tables
-from clusterlab.report.row_words import library_words, spread_words
-from clusterlab.report.terminal import print_run, run_data
 from clusterlab.verdict.overhead import overheads
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.report.test_nccl_table import printed

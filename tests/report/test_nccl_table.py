@@ -15,7 +15,7 @@ from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Row
 from clusterlab.formats.nccl_tests import parse_nccl_tests
 from clusterlab.formats.nccl_tests_lines import Options, read_line
-from clusterlab.report.nccl_table import (
+from clusterlab.report.console.nccl_table import (
     TableOptions,
     format_number,
     header_lines,
@@ -23,7 +23,7 @@ from clusterlab.report.nccl_table import (
     preamble,
     table_line,
 )
-from clusterlab.report.nccl_table_writer import TableWriter
+from clusterlab.report.console.nccl_table_writer import TableWriter
 from tests.records.fake_runs import fake_rows, points, renamed
 from tests.support import shared_dir
 

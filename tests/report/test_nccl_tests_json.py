@@ -14,7 +14,7 @@ from clusterlab.core.placement import local_placement
 from clusterlab.core.rows import Row
 from clusterlab.formats.measured.json_files import read_nccl_tests_json
 from clusterlab.formats.nccl_tests_json import parse_nccl_tests_json, recognise
-from clusterlab.report.nccl_tests_json import About, nccl_tests_json, tables
+from clusterlab.report.files.nccl_tests_json import About, nccl_tests_json, tables
 from tests.records.fake_runs import ALL_COLLECTIVES, fake_rows, points, renamed
 
 ABOUT = About(

@@ -10,14 +10,14 @@ import pytest
 
 from clusterlab.core.placement import local_placement
 from clusterlab.core.rows import Row
-from clusterlab.report.csv_text import rows_csv
+from clusterlab.report.console.pairs import MOST_NUMBERS, pair_lines
+from clusterlab.report.console.terminal import print_run, run_data
 from clusterlab.report.curves import curves
 from clusterlab.report.data import load
 from clusterlab.report.error_matrix import error_matrix
+from clusterlab.report.files.csv_text import rows_csv
 from clusterlab.report.html import render
-from clusterlab.report.pairs import MOST_NUMBERS, pair_lines
-from clusterlab.report.pairs_page import MOST_RANKS, pairs_view
-from clusterlab.report.terminal import print_run, run_data
+from clusterlab.report.page.pairs import MOST_RANKS, pairs_view
 from clusterlab.verdict.pairs import pair_tables
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.verdict.test_pairs import pair_rows, slowed

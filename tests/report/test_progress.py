@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from clusterlab.report.progress import describe, open_progress
+from clusterlab.report.console.progress import describe, open_progress
 from tests.records.fake_runs import points
 
 POINTS = list(points(["all_reduce", "broadcast"]))
 
 SCRIPT = textwrap.dedent("""
     import sys
-    from clusterlab.report.progress import open_progress
+    from clusterlab.report.console.progress import open_progress
     from tests.records.fake_runs import points
     some = list(points(["all_reduce"]))
     shown = open_progress(len(some))

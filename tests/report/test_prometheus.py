@@ -13,8 +13,8 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from clusterlab.report.prom_names import METRICS
-from clusterlab.report.prometheus import Sample, label_value, openmetrics_text, prom_text
+from clusterlab.report.files.prom_names import METRICS
+from clusterlab.report.files.prometheus import Sample, label_value, openmetrics_text, prom_text
 
 NAME = "clusterlab_busbw_gbs"
 texts = st.text(st.characters(exclude_categories=()), max_size=200)

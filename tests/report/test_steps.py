@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 
 from clusterlab.core.stepping import CollectiveSummary, Entry, Span, StepLedger, StepLine
-from clusterlab.report.steps import (
+from clusterlab.report.console.steps import (
     collective_lines,
     step_head,
     step_text,
     training_lines,
 )
-from clusterlab.report.timeline import timeline
-from clusterlab.report.training_page import training_view
+from clusterlab.report.page.timeline import timeline
+from clusterlab.report.page.training import training_view
 
 STEP = StepLine(0, 1, "2026-11-29T21:54:00Z", 4.25, 10_000, 1, 1000, 2000, 3000, {"dp": 1500}, 500, 800,
                 1200, 3 << 20, 7)  # fmt: skip

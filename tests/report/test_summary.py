@@ -14,8 +14,8 @@ from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.records.documents import write_findings, write_placement
 from clusterlab.records.run_dir import RunDir, create_run, open_run
 from clusterlab.report.data import load
-from clusterlab.report.markdown import block, fenced, table, words
-from clusterlab.report.summary import summary
+from clusterlab.report.files.markdown import block, fenced, table, words
+from clusterlab.report.files.summary import summary
 from clusterlab.runs.report_page import gathered
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 

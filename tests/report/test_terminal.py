@@ -13,8 +13,8 @@ import pytest
 from clusterlab.core.findings import Finding, Severity
 from clusterlab.records.documents import write_findings
 from clusterlab.records.run_dir import RunDir, create_run, open_run, start_attempt
+from clusterlab.report.console.terminal import print_run, run_data
 from clusterlab.report.data import load
-from clusterlab.report.terminal import print_run, run_data
 from tests.records.fake_runs import fake_row, fake_rows, make_run, points, renamed
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.stepping import Entry, Span, StepLedger
-from clusterlab.report.trace import trace_of
+from clusterlab.report.files.trace import trace_of
 
 at = st.floats(0, 5000, allow_nan=False)
 

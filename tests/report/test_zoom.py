@@ -9,7 +9,7 @@ import pytest
 
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.data import load
-from clusterlab.report.zoom import MOST_FIGURES, zoom_page
+from clusterlab.report.page.zoom import MOST_FIGURES, zoom_page
 from tests.prometheus.some_runs import run_of, sweep_rows, training_run
 from tests.records.fake_runs import renamed
 from tests.report.chromium import Page

@@ -9,9 +9,9 @@ import pytest
 
 from clusterlab.bench.spoiling import refuse_corrupt
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.bench import resolve, run_bench, timings
-from clusterlab.runs.plan import MAX_ITERATIONS, count_or_auto, make_plan
-from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.sweeping.bench import resolve, run_bench, timings
+from clusterlab.runs.sweeping.plan import MAX_ITERATIONS, count_or_auto, make_plan
+from clusterlab.runs.sweeping.request import BenchRequest
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from clusterlab.core.bringup import Repeated
-from clusterlab.runs.bringup import _split, _timings, _with_nccl
+from clusterlab.runs.probing.bringup import _split, _timings, _with_nccl
 
 
 def line(pid: int, function: str, total_s: float) -> str:

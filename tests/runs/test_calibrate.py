@@ -15,8 +15,8 @@ from clusterlab.cost.predict import predict
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.run_dir import create_run, start_attempt
 from clusterlab.records.schema import row_to_line
-from clusterlab.runs.calibrate import CalibrateOptions, CalibrateReport, calibrate
-from clusterlab.runs.hold_out import read_conditions
+from clusterlab.runs.calibrating.calibrate import CalibrateOptions, CalibrateReport, calibrate
+from clusterlab.runs.calibrating.hold_out import read_conditions
 from tests.cost.calibrated.examples import request
 from tests.records.fake_runs import fake_rows
 from tests.support import shared_dir

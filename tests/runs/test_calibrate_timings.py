@@ -16,8 +16,8 @@ from clusterlab.cost.predict import predict
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.run_dir import create_run, start_attempt
 from clusterlab.records.schema import row_to_line
-from clusterlab.runs.calibration_rows import read_rows
-from clusterlab.runs.hold_out import held, read_conditions
+from clusterlab.runs.calibrating.calibration_rows import read_rows
+from clusterlab.runs.calibrating.hold_out import held, read_conditions
 from tests.cost.calibrated.examples import request
 from tests.records.fake_runs import fake_rows
 from tests.runs.test_calibrate import run, write

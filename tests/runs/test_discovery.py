@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.discovery import (
+from clusterlab.runs.diagnosing.discovery import (
     DiscoverOptions,
     machines_of,
     missing_finding,
@@ -25,7 +25,7 @@ from tests.conftest import LAUNCHERS, clean_environment
 HERE = """
 import sys
 from pathlib import Path
-from clusterlab.runs.discovery import DiscoverOptions, run_discover
+from clusterlab.runs.diagnosing.discovery import DiscoverOptions, run_discover
 show = lambda found: print("hosts", *found.fabric.hosts)
 sys.exit(run_discover(DiscoverOptions(output=Path(sys.argv[1]), deadline_s=60), show))
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.findings import Finding, Severity
-from clusterlab.runs.doctor import report_json
+from clusterlab.runs.diagnosing.doctor import report_json
 from tests.conftest import CLI, clean_environment
 
 Done = subprocess.CompletedProcess[str]
@@ -41,7 +41,7 @@ def test_a_variable_that_is_no_number_is_bad_input() -> None:
 
 
 def test_looking_needs_no_torch() -> None:
-    code = "import sys, clusterlab.binding.table, clusterlab.runs.doctor as d;" \
+    code = "import sys, clusterlab.binding.table, clusterlab.runs.diagnosing.doctor as d;" \
         " d.run_doctor(d.DoctorOptions()); print('torch' in sys.modules)"  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", code], env=clean_environment(), capture_output=True, text=True,

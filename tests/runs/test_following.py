@@ -16,8 +16,8 @@ from clusterlab.formats.scontrol import JobRecord
 from clusterlab.launch.submit import SubmittedJob
 from clusterlab.launch.submit_state import SilentError
 from clusterlab.records.run_dir import RunDir, create_run, end_attempt, open_run, start_attempt
-from clusterlab.runs import following
-from clusterlab.runs.following import SILENCE_S, Tail, follow, wait_for_end
+from clusterlab.runs.sweeping import following
+from clusterlab.runs.sweeping.following import SILENCE_S, Tail, follow, wait_for_end
 from tests.records.fake_runs import fake_row, points
 
 PLANNED = 6

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
 from clusterlab.core.placement import Placement, RankPlacement
-from clusterlab.runs.group_predicting import groups_note, predict_steps
-from clusterlab.runs.plan import SweepConfig, SweepPlan, make_plan, resolve_config
-from clusterlab.runs.predicting import choose_model
+from clusterlab.runs.sweeping.group_predicting import groups_note, predict_steps
+from clusterlab.runs.sweeping.plan import SweepConfig, SweepPlan, make_plan, resolve_config
+from clusterlab.runs.sweeping.predicting import choose_model
 
 TYPED: dict[str, Any] = {
     "collective_text": "all_reduce,gather,alltoallv", "begin": "1K", "end": "4K", "factor": None,

@@ -25,11 +25,11 @@ from clusterlab.records.run_dir import end_attempt, open_run, start_attempt
 from clusterlab.records.schema import row_to_line
 from clusterlab.records.store import latest_rows
 from clusterlab.report.data import load
-from clusterlab.runs import history_read
-from clusterlab.runs.history import asked, listed, place
-from clusterlab.runs.history_filters import Filters, filters
-from clusterlab.runs.history_query import queried, row_dicts
-from clusterlab.runs.history_trend import ranks_of
+from clusterlab.runs.history import reading as history_read
+from clusterlab.runs.history.asking import asked, listed, place
+from clusterlab.runs.history.filters import Filters, filters
+from clusterlab.runs.history.query import queried, row_dicts
+from clusterlab.runs.history.trend import ranks_of
 from clusterlab.verdict.judge import judge_row
 from tests.records.fake_runs import START, fake_rows, make_run, points, renamed
 
@@ -361,6 +361,6 @@ def test_a_day_counts_whole() -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12, unique=True))
 def test_ranks_are_spelled_so_that_they_are_read_again(ranks: list[int]) -> None:
-    from clusterlab.runs.history_rows import spans
+    from clusterlab.runs.history.rows import spans
 
     assert ranks_of(spans(ranks)) == tuple(ranks)

@@ -13,7 +13,7 @@ from clusterlab.cli.main import main
 from clusterlab.core.errors import StorageError, UsageError
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.data import ReportData, load
-from clusterlab.runs import history_read
+from clusterlab.runs.history import reading as history_read
 from tests.records.fake_runs import fake_rows, make_run, points
 
 COMMANDS = (["query"], ["trend"])

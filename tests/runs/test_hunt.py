@@ -14,8 +14,7 @@ from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.documents import read_findings
 from clusterlab.records.run_dir import create_run, start_attempt
-from clusterlab.runs.hunt import _tell_end, run_hunt
-from clusterlab.runs.hunt_calls import (
+from clusterlab.runs.hunting.calls import (
     Line,
     answers_to,
     do_order,
@@ -23,10 +22,11 @@ from clusterlab.runs.hunt_calls import (
     give_order,
     next_order,
 )
-from clusterlab.runs.hunt_file import hunt_findings, read_hunt
-from clusterlab.runs.hunt_plan import HuntConfig, Ready, Said, ready, resolve_hunt
-from clusterlab.runs.hunt_told import lines_of, tell_hunt, write_hunt
-from clusterlab.runs.slow_links import slow_link_findings
+from clusterlab.runs.hunting.file import hunt_findings, read_hunt
+from clusterlab.runs.hunting.hunt import _tell_end, run_hunt
+from clusterlab.runs.hunting.plan import HuntConfig, Ready, Said, ready, resolve_hunt
+from clusterlab.runs.hunting.told import lines_of, tell_hunt, write_hunt
+from clusterlab.runs.sweeping.slow_links import slow_link_findings
 from clusterlab.verdict.localise.hunt import Budget, hunt
 from clusterlab.verdict.localise.types import PORT_DOWN, Probe, Round, Seen
 from clusterlab.verdict.localise.ways import ways
@@ -230,8 +230,8 @@ def test_orders_reach_those_who_have_a_part_and_their_answers_come_back() -> Non
 
 
 def test_a_rank_without_an_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterlab.runs.hunt_calls._GRACE_S", 0.1)
-    monkeypatch.setattr("clusterlab.runs.hunt_calls._PATIENCE_S", 0.1)
+    monkeypatch.setattr("clusterlab.runs.hunting.calls._GRACE_S", 0.1)
+    monkeypatch.setattr("clusterlab.runs.hunting.calls._PATIENCE_S", 0.1)
     shelf: Any = Shelf()
     line = Line(shelf, identity(0), 0.05)
     probes = (Probe("send_recv", (0, 2)),)

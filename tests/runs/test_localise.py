@@ -16,7 +16,7 @@ from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Row, make_point
 from clusterlab.records.documents import write_placement
 from clusterlab.records.run_dir import RunDir
-from clusterlab.runs.localise import localise_runs
+from clusterlab.runs.hunting.localise import localise_runs
 from clusterlab.topology.opening import open_fabric
 from tests.cli.test_unfit_rows import damaged
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
@@ -106,7 +106,7 @@ def test_nothing_named_among_unfit_rows_is_no_verdict(
 def test_rows_of_ranks_that_the_run_had_not_are_refused(tmp_path: Path, ranks: list[int]) -> None:
     run = pairs(tmp_path, set())
     damaged(run.path, lambda rows: [{**rows[0], "ranks": ranks}, *rows[1:]])
-    with pytest.raises(UsageError, match="different ranks below the 8|expected a list of ranks"):
+    with pytest.raises(UsageError, match=r"different ranks below the 8|expected a list of ranks"):
         localise_runs([run])
 
 

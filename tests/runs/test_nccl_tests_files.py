@@ -10,10 +10,10 @@ import pytest
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RunDir
 from clusterlab.records.target import check_target
-from clusterlab.runs import nccl_tests_files
+from clusterlab.runs.connected import nccl_tests_files
+from clusterlab.runs.connected.nccl_tests_files import write_tests_json
 from clusterlab.runs.finish import end_run
 from clusterlab.runs.foreign import read_measured
-from clusterlab.runs.nccl_tests_files import write_tests_json
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 
 

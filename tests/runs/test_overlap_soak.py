@@ -17,7 +17,7 @@ from clusterlab.records.documents import read_findings
 from clusterlab.records.lines import SOAK, read_lines
 from clusterlab.records.run_dir import open_run
 from clusterlab.report.data import load
-from clusterlab.runs.resume import sweep_of
+from clusterlab.runs.sweeping.resume import sweep_of
 from tests.conftest import CLI, Bench
 
 

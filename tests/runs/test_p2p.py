@@ -11,9 +11,9 @@ import pytest
 from clusterlab.bench.p2p.plan import CopyStep
 from clusterlab.core.errors import UsageError
 from clusterlab.core.p2p import HOST, P2pReport, Way, Wrong
-from clusterlab.report.p2p import report_text
-from clusterlab.runs.p2p import P2pOptions, measure, paths_of, plan_of
-from clusterlab.runs.p2p_links import links_of
+from clusterlab.report.console.p2p import report_text
+from clusterlab.runs.probing.p2p import P2pOptions, measure, paths_of, plan_of
+from clusterlab.runs.probing.p2p_links import links_of
 from tests.bench.p2p.fakes import FakeMachine, access, gpus
 
 OPTIONS = P2pOptions(sizes_bytes=(1 << 20, 1 << 28), fabric="h200-2", nccl=False)
@@ -30,7 +30,9 @@ def probe(
 @pytest.fixture(autouse=True)
 def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan holds the kernel also where Triton is not installed: the machine is made up."""
-    monkeypatch.setattr("clusterlab.runs.p2p.importlib.util.find_spec", lambda _name: object())
+    monkeypatch.setattr(
+        "clusterlab.runs.probing.p2p.importlib.util.find_spec", lambda _name: object()
+    )
 
 
 def test_the_links_of_a_design_stand_beside_the_measurements() -> None:
@@ -124,7 +126,7 @@ def test_figures_with_the_hosts_cost_in_them_and_other_widths_are_marked() -> No
 
 
 def test_without_triton_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterlab.runs.p2p.importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("clusterlab.runs.probing.p2p.importlib.util.find_spec", lambda _name: None)
     report = probe()
     assert report.kernel == ()
     assert report.copies

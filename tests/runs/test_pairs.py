@@ -16,10 +16,10 @@ from clusterlab.core.placement import Placement, RankPlacement, local_placement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.records.run_dir import open_run
 from clusterlab.records.samples import read_samples, samples_path
-from clusterlab.runs.bench import name_of, resolve
-from clusterlab.runs.plan import SweepConfig, SweepPlan, make_plan
-from clusterlab.runs.predicting import choose_model, pairs_note, predict_points
-from clusterlab.runs.request import BenchRequest
+from clusterlab.runs.sweeping.bench import name_of, resolve
+from clusterlab.runs.sweeping.plan import SweepConfig, SweepPlan, make_plan
+from clusterlab.runs.sweeping.predicting import choose_model, pairs_note, predict_points
+from clusterlab.runs.sweeping.request import BenchRequest
 from tests.conftest import CLI, Bench
 
 TYPED = BenchRequest(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusterlab.core.collectives import COLLECTIVES, collective
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.plan import SweepConfig, make_plan, resolve_config
+from clusterlab.runs.sweeping.plan import SweepConfig, make_plan, resolve_config
 
 TYPED: dict[str, Any] = {
     "collective_text": "all_reduce",

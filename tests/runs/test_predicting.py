@@ -20,11 +20,11 @@ from clusterlab.cost.issue import ISSUE_OF_TIMING, issue_of
 from clusterlab.cost.types import Issue
 from clusterlab.records.documents import read_fabric
 from clusterlab.records.run_dir import create_run
-from clusterlab.runs.plan import SweepConfig, make_plan
-from clusterlab.runs.predicting import choose_model, given_calibration, predict_points
-from clusterlab.runs.rank import _open
-from clusterlab.runs.resolved import job_of, unsupported_by
-from clusterlab.runs.sweep import SweepStart
+from clusterlab.runs.sweeping.plan import SweepConfig, make_plan
+from clusterlab.runs.sweeping.predicting import choose_model, given_calibration, predict_points
+from clusterlab.runs.sweeping.rank import _open
+from clusterlab.runs.sweeping.resolved import job_of, unsupported_by
+from clusterlab.runs.sweeping.sweep import SweepStart
 from clusterlab.runs.whereabouts import Whereabouts
 from clusterlab.verdict.judge import Why, judge_row
 from tests.cost.calibrated.examples import calibration

@@ -19,9 +19,9 @@ from clusterlab.core.findings import Verdict
 from clusterlab.core.shipped import shipped
 from clusterlab.records.run_dir import RunDir, create_run
 from clusterlab.report.data import load
-from clusterlab.report.prometheus import Sample
-from clusterlab.runs.prom import latest_runs, read_series, snapshot, target_of, write_prom
-from clusterlab.runs.prom_run import RunSeries, Series, run_series
+from clusterlab.report.files.prometheus import Sample
+from clusterlab.runs.connected.prom import latest_runs, read_series, snapshot, target_of, write_prom
+from clusterlab.runs.connected.prom_run import RunSeries, Series, run_series
 from tests.conftest import CLI, clean_environment
 from tests.prometheus.some_runs import rail_rows, run_of, sweep_rows, training_run
 from tests.records.fake_runs import fake_rows, points, renamed

@@ -10,10 +10,10 @@ from clusterlab.core.sizes import size_series
 from clusterlab.cost.gloo.fit import MeasuredTime
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest, one_group
-from clusterlab.runs.calibration_plan import ENOUGH_SIZES, SIZES_BYTES, batches
-from clusterlab.runs.calibration_run import LocalTimes, Loop
-from clusterlab.runs.foreign_load import foreign_share
-from clusterlab.runs.selfcal import (
+from clusterlab.runs.calibrating.calibration_plan import ENOUGH_SIZES, SIZES_BYTES, batches
+from clusterlab.runs.calibrating.calibration_run import LocalTimes, Loop
+from clusterlab.runs.calibrating.foreign_load import foreign_share
+from clusterlab.runs.calibrating.selfcal import (
     calibration_path,
     fit_and_keep,
     kept_calibration,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.sides import read_side
+from clusterlab.runs.comparing.sides import read_side
 from clusterlab.runs.words import percentage, words_of
 from tests.formats.measured.examples import SIZES, devices, inspector, table
 from tests.records.fake_runs import make_run

@@ -5,7 +5,7 @@ from pathlib import Path
 from clusterlab.core.findings import Severity
 from clusterlab.records.documents import read_findings, write_placement
 from clusterlab.runs.finish import conclude
-from clusterlab.runs.slow_groups import slow_group_findings
+from clusterlab.runs.sweeping.slow_groups import slow_group_findings
 from tests.records.fake_runs import fake_rows, make_run, points
 from tests.verdict.test_groups import EIGHT_HOSTS, group_rows, slowed
 from tests.verdict.test_pairs import pair_rows

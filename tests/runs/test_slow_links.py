@@ -12,7 +12,7 @@ from clusterlab.core.placement import Placement, RankPlacement
 from clusterlab.core.rows import Row
 from clusterlab.records.documents import FabricReference, write_fabric, write_placement
 from clusterlab.records.run_dir import RunDir
-from clusterlab.runs.slow_links import slow_link_findings
+from clusterlab.runs.sweeping.slow_links import slow_link_findings
 from clusterlab.topology.opening import open_fabric
 from tests.records.fake_runs import fake_rows, make_run, points, renamed
 

@@ -14,11 +14,13 @@ import pytest
 from clusterlab.core.errors import ExitCode
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.records.run_dir import create_run
-from clusterlab.runs import calibration_run, local_ranks, rank, session_calibration
-from clusterlab.runs.bench import resolve
-from clusterlab.runs.local_sweep import run_local_sweep
-from clusterlab.runs.request import BenchRequest
-from clusterlab.runs.sweep import SweepStart
+from clusterlab.runs import local_ranks
+from clusterlab.runs.calibrating import calibration_run, session_calibration
+from clusterlab.runs.sweeping import rank
+from clusterlab.runs.sweeping.bench import resolve
+from clusterlab.runs.sweeping.local_sweep import run_local_sweep
+from clusterlab.runs.sweeping.request import BenchRequest
+from clusterlab.runs.sweeping.sweep import SweepStart
 
 pytestmark = pytest.mark.ranks
 

@@ -17,8 +17,8 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.launch.submit import SubmittedJob
 from clusterlab.records.run_dir import create_run
-from clusterlab.runs.request import BenchRequest
-from clusterlab.runs.submitted import measure, submitted_job
+from clusterlab.runs.sweeping.request import BenchRequest
+from clusterlab.runs.sweeping.submitted import measure, submitted_job
 from tests.conftest import clean_environment
 
 

@@ -23,8 +23,8 @@ from clusterlab.records.documents import read_fabric
 from clusterlab.records.ledgers import ledger_ranks, read_collectives, read_ledger
 from clusterlab.records.lines import STEPS, read_lines
 from clusterlab.records.run_dir import open_run
-from clusterlab.runs.train_setup import STRATEGIES, TrainTyped, setup_of
-from clusterlab.runs.train_whatif import fabric_of_run
+from clusterlab.runs.training.setup import STRATEGIES, TrainTyped, setup_of
+from clusterlab.runs.training.whatif import fabric_of_run
 from clusterlab.trainers.breakdown import break_down
 from clusterlab.trainers.checkpoint import finished
 from tests.conftest import LAUNCHERS, clean_environment

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.train_setup import STRATEGIES, TrainTyped, mesh_of, ranks_typed, setup_of
+from clusterlab.runs.training.setup import STRATEGIES, TrainTyped, mesh_of, ranks_typed, setup_of
 
 
 @given(st.sampled_from(STRATEGIES), st.integers(1, 96))

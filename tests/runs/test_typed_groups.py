@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.typed_groups import pattern_typed, uneven_typed
+from clusterlab.runs.sweeping.typed_groups import pattern_typed, uneven_typed
 
 
 def test_a_file_is_kept_as_its_shape(tmp_path: Path) -> None:

@@ -29,12 +29,12 @@ from clusterlab.records.lease import ALIVE, DEAD_S, LEAVES_S
 from clusterlab.records.lines import SOAK, STEPS, LineWriter
 from clusterlab.records.run_dir import RunDir, create_run, end_attempt, open_run, start_attempt
 from clusterlab.records.samples import SamplesWriter
-from clusterlab.report.watch_lines import cell_width, watch_lines
-from clusterlab.report.watching import State
-from clusterlab.runs.plan import resolve_config
-from clusterlab.runs.pulse import START_S
-from clusterlab.runs.watch_run import Watched
-from clusterlab.runs.watching import WatchOptions, watch
+from clusterlab.report.console.watch_lines import cell_width, watch_lines
+from clusterlab.report.console.watching import State
+from clusterlab.runs.sweeping.plan import resolve_config
+from clusterlab.runs.watching.pulse import START_S
+from clusterlab.runs.watching.run import Watched
+from clusterlab.runs.watching.watch import WatchOptions, watch
 from tests.conftest import CLI, clean_environment
 from tests.records.fake_runs import START, fake_row, make_run, points
 

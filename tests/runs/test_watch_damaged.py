@@ -14,7 +14,7 @@ import pytest
 from clusterlab.cli.main import main
 from clusterlab.records.lines import OVERLAP, SOAK, STEPS
 from clusterlab.records.run_dir import RunDir
-from clusterlab.runs.plan import resolve_config
+from clusterlab.runs.sweeping.plan import resolve_config
 from tests.records.fake_runs import fake_rows, make_run, points
 
 FILES = ("run.json", "records.jsonl", "placement.json")

@@ -16,9 +16,9 @@ from clusterlab.core.errors import ExitCode, UsageError
 from clusterlab.core.findings import Verdict
 from clusterlab.core.rows import Row
 from clusterlab.cost.scoring.asked import Asked
-from clusterlab.runs.why import WhyOptions, WhyReport, answer, why
-from clusterlab.runs.why_run import tables_of_run
-from clusterlab.runs.why_text import tables_of_file
+from clusterlab.runs.explaining.run import tables_of_run
+from clusterlab.runs.explaining.text import tables_of_file
+from clusterlab.runs.explaining.why import WhyOptions, WhyReport, answer, why
 from clusterlab.topology.opening import open_fabric
 from clusterlab.verdict.why.types import TableAnswer
 from tests.cli.test_unfit_rows import DAMAGES, damaged
@@ -352,7 +352,11 @@ def test_rows_that_are_not_there_or_contradict_each_other_are_no_pass(
     path = why_run(tmp_path, FINE_TIMES, planned=len(FINE_TIMES))
     assert run(path).exit_code == ExitCode.OK
     damaged(path, DAMAGES[damage])
-    found = run(path)
+    try:
+        found = run(path)
+    except UsageError as error:  # a figure that none can be: the reader has refused its line
+        assert "records.jsonl:" in str(error)
+        return
     assert found.exit_code != ExitCode.OK
     assert all(a.reason and "index" not in a.reason for a in found.answers)
 

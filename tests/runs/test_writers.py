@@ -15,10 +15,10 @@ import pytest
 from clusterlab.core.errors import UsageError
 from clusterlab.records.run_dir import RunDir
 from clusterlab.report.data import load
-from clusterlab.report.zoom import zoom_page
-from clusterlab.runs.scalars import Scalar, scalars_of
-from clusterlab.runs.tensorboard import write_tensorboard
-from clusterlab.runs.wandb_export import write_wandb
+from clusterlab.report.page.zoom import zoom_page
+from clusterlab.runs.connected.scalars import Scalar, scalars_of
+from clusterlab.runs.connected.tensorboard import write_tensorboard
+from clusterlab.runs.connected.wandb_export import write_wandb
 from tests.prometheus.some_runs import rail_rows, run_of, step_lines, sweep_rows, training_run
 
 Curves = dict[str, dict[int, float]]

@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from clusterlab.runs.directory import given_or_new_run
-from clusterlab.runs.plan import resolve_config
-from clusterlab.runs.sweep import SweepStart, run_sweep
+from clusterlab.runs.sweeping.plan import resolve_config
+from clusterlab.runs.sweeping.sweep import SweepStart, run_sweep
 
 
 def main() -> int:

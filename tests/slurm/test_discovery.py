@@ -14,7 +14,7 @@ from clusterlab.topology.opening import open_fabric
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-from clusterlab.runs.discovery import DiscoverOptions, run_discover
+from clusterlab.runs.diagnosing.discovery import DiscoverOptions, run_discover
 output, deadline_s, absent = sys.argv[1:]
 if os.environ["SLURM_PROCID"] == absent:
     time.sleep(float(deadline_s) + 8)

@@ -14,8 +14,8 @@ import pytest
 from clusterlab.lab import faults
 from clusterlab.lab.labs import Lab, enter_command, environment
 from clusterlab.records.run_dir import open_run
+from clusterlab.report.console.groups import name_of
 from clusterlab.report.data import ReportData, load
-from clusterlab.report.groups import name_of
 from clusterlab.verdict.groups import slow_groups
 from tests.slurm.fabric_labs import fabric_lab
 

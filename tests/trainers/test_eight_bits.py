@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.core.errors import UsageError
-from clusterlab.runs.train_setup import TrainTyped, setup_of
-from clusterlab.runs.train_whatif import what_if
+from clusterlab.runs.training.setup import TrainTyped, setup_of
+from clusterlab.runs.training.whatif import what_if
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.trainers.config import check
 from clusterlab.trainers.eight_bits import product, scaled

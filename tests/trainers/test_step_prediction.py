@@ -14,8 +14,8 @@ from clusterlab.core.errors import UsageError
 from clusterlab.core.shipped import shipped
 from clusterlab.cost.predict import predict
 from clusterlab.cost.types import PredictRequest
-from clusterlab.runs.train_setup import TrainTyped, setup_of
-from clusterlab.runs.train_whatif import compute_of, what_if
+from clusterlab.runs.training.setup import TrainTyped, setup_of
+from clusterlab.runs.training.whatif import compute_of, what_if
 from clusterlab.topology.design.load import fabric_from_yaml, load_fabric
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.failures.breaking import break_fabric

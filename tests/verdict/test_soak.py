@@ -7,7 +7,7 @@ import pytest
 
 from clusterlab.core.findings import Severity, Verdict
 from clusterlab.core.soaking import SoakPass
-from clusterlab.report.soak import soak_lines
+from clusterlab.report.console.soak import soak_lines
 from clusterlab.verdict.soak import (
     TOLERANCE,
     judge_soak,

@@ -15,10 +15,10 @@ from clusterlab.records.reading import open_regular
 from clusterlab.records.run_dir import RUN, RunDir, open_run
 from clusterlab.records.store import RECORDS
 from clusterlab.report.served import ListedRun
-from clusterlab.runs.pulse import meaning
 from clusterlab.runs.serving.places import run_in
 from clusterlab.runs.serving.wire import RefusedError
-from clusterlab.runs.watch_kinds import kind_of
+from clusterlab.runs.watching.kinds import kind_of
+from clusterlab.runs.watching.pulse import meaning
 
 _CHUNK = 1 << 20
 _KEPT = 4096

@@ -21,18 +21,18 @@ from clusterlab.core.errors import ClusterlabError
 from clusterlab.core.jsontext import json_text
 from clusterlab.records.files import write_atomic
 from clusterlab.records.run_dir import open_run
-from clusterlab.report.served import run_list, served
-from clusterlab.report.text import plain
-from clusterlab.report.watch_lines import (
+from clusterlab.report.console.watch_lines import (
     head_lines,
     in_flight_line,
     outside_line,
     progress_line,
     slowest_line,
 )
-from clusterlab.report.watching import Seen
+from clusterlab.report.console.watching import Seen
+from clusterlab.report.served import run_list, served
+from clusterlab.report.text import plain
 from clusterlab.runs.serving.listing import listed
-from clusterlab.runs.watch_run import Watched
+from clusterlab.runs.watching.run import Watched
 
 _MOST_WATCHED = 8
 
@@ -64,8 +64,8 @@ def page(order: Order) -> dict[str, Any]:
 
 def compare(order: Order) -> dict[str, Any]:
     """The page of two runs beside each other."""
-    from clusterlab.report.compare_page import compare_page
-    from clusterlab.runs.sides import read_side
+    from clusterlab.report.compared.page import compare_page
+    from clusterlab.runs.comparing.sides import read_side
     from clusterlab.verdict.against.comparison import against
 
     first, second = order["run"], order["other"]
@@ -81,8 +81,8 @@ def compare(order: Order) -> dict[str, Any]:
 
 def rows(order: Order) -> dict[str, Any]:
     """The rows as CSV."""
-    from clusterlab.report.csv_text import rows_csv
     from clusterlab.report.data import load
+    from clusterlab.report.files.csv_text import rows_csv
 
     text = rows_csv(load(open_run(order["run"])).rows)
     write_atomic(Path(order["out"]), text.encode("utf-8", "replace"))
@@ -92,7 +92,7 @@ def rows(order: Order) -> dict[str, Any]:
 def data(order: Order) -> dict[str, Any]:
     """All that the page shows, as JSON."""
     from clusterlab.report.data import load
-    from clusterlab.report.embed import page_data
+    from clusterlab.report.page.embed import page_data
 
     text = json_text(page_data(load(open_run(order["run"]))))
     write_atomic(Path(order["out"]), text.encode())

@@ -1,0 +1,1 @@
+"""A system's own constants, from its measurements."""

@@ -1,0 +1,1 @@
+"""What every rank of a job, or a machine, sees of itself."""

@@ -1,0 +1,1 @@
+"""Many runs: what their index answers."""

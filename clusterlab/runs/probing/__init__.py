@@ -1,0 +1,1 @@
+"""Runs that are no sweeps: bring-up, copies, overlap, soak."""

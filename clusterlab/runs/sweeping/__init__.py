@@ -1,0 +1,1 @@
+"""A sweep: planned, predicted, measured by local or launched ranks, resumed, submitted."""

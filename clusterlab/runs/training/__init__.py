@@ -1,0 +1,1 @@
+"""A training run: its setup, its ranks, its steps, kept and predicted."""
