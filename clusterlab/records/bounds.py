@@ -18,7 +18,7 @@ MOST = 1e30
 """Above any time in µs and any bandwidth in GB/s; sums and squares of such still have a value."""
 
 _COUNTS = (
-    *("world_size", "requested_bytes", "size_bytes", "count", "iterations", "warmup", "samples"),
+    *("requested_bytes", "size_bytes", "count", "iterations", "warmup", "samples"),
     *("outliers", "calls_per_graph", "aggregated", "wrong", "attempt"),
 )
 # Not those that are differences (skews), nor intervals, nor what a library or a model says: one that says
