@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterlab.core.errors import UsageError
-from clusterlab.core.jsontext import json_text
 
 if TYPE_CHECKING:
     import typer
@@ -163,6 +162,8 @@ def _print(options: ExecOptions) -> int:
 
     plan = make_plan(os.environ, options.wanted)
     if options.as_json:
+        from clusterlab.core.jsontext import json_text
+
         text = json_text(plan.to_json())
     else:
         missing = [f"# not bound: {what}" for what in plan.unfulfilled]

@@ -101,7 +101,7 @@ def test_communicators_are_made_judged_and_kept(tmp_path: Path) -> None:
     assert json.loads(reported(run, "--json").stdout) == kept
     (run / "bringup.json").write_text(json.dumps({**kept, "ranks": [{"rank": 0}]}))
     damaged = reported(run)
-    assert damaged.returncode == 2 and "not the document of a bring-up" in damaged.stderr
+    assert damaged.returncode == 2 and "bringup.json: ranks[0]: lacks host" in damaged.stderr
     assert "Traceback" not in damaged.stderr
 
 

@@ -111,7 +111,7 @@ def test_a_run_keeps_a_line_a_step_and_every_ranks_ledger(
     assert info.configuration["measures"] == "training"
     assert info.attempts[-1].exit_code == 0
     check(json.loads(trace.read_text()))
-    assert "Step after step" in (folder / "report.html").read_text()
+    assert '<h2 id="h-training">Training</h2>' in (folder / "report.html").read_text()
     assert main(["export", "trace", str(folder), "--step", "1"]) == 0
     check(json.loads((folder / "trace.json").read_text()))
     assert main(["export", "trace", str(folder), "--step", "9"]) == 2

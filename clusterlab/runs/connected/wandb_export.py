@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ def write_wandb(run: RunDir, out: Path, *, project: str, online: bool = False) -
     Only the run's own figures and configuration: no system metrics, console, code, packages or host. Raises
     UsageError without the extra, for a run without figures, and for what wandb refuses.
     """
+    # Before it is imported: offline nothing leaves this host, its own telemetry neither.
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     wandb = extra("wandb", "wandb")
     data = load(run)
     scalars = scalars_of(data)
