@@ -17,12 +17,13 @@ from clusterlab.cost.host_overhead import LAUNCH_US
 from clusterlab.cost.issue import issue_of
 from clusterlab.cost.scoring.measured import MAX_FILE_BYTES, Measured, MeasuredPoint, measured_in
 from clusterlab.cost.scoring.scored import requests
-from clusterlab.cost.types import Issue, PredictRequest, one_group
+from clusterlab.cost.types import Issue, PredictRequest
 from clusterlab.formats.measured.plausible import named
 from clusterlab.records.documents import FABRIC, PLACEMENT, read_placement
 from clusterlab.records.reading import is_there, open_regular
 from clusterlab.records.run_dir import RUN, RunDir, open_run
 from clusterlab.records.store import RECORDS, latest_rows, read_records
+from clusterlab.runs.row_request import row_request
 from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.fabric import Fabric
 from clusterlab.topology.match import place_like
@@ -217,19 +218,7 @@ def _asked(row: Row, fabric: Fabric, placed: Placement, version: str) -> AskedRo
     )
     issue = issue_of(row.timing)
     fits = issue != "eager" or row.time_us_loop > _LAUNCH_BOUND * LAUNCH_US["eager"]
-    request = PredictRequest(
-        fabric=fabric,
-        groups=one_group(placed),
-        collective=row.collective,
-        size_bytes=row.size_bytes,
-        dtype=row.dtype,
-        op=row.op,
-        root=row.root,
-        in_place=row.in_place,
-        backend="nccl",
-        issue=issue,
-        library_version=version.partition("+")[0] or None,
-    )
+    request = row_request(row, fabric, placed, version, in_place=row.in_place)
     return AskedRow(point, request, 0, fits)
 
 

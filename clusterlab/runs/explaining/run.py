@@ -9,15 +9,15 @@ from pathlib import Path
 from clusterlab.core.errors import ClusterlabError, UsageError
 from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Row
-from clusterlab.cost.issue import issue_of
 from clusterlab.cost.scoring.asked import Asked
 from clusterlab.cost.scoring.measured import MeasuredPoint
-from clusterlab.cost.types import PredictRequest, one_group
+from clusterlab.cost.types import PredictRequest
 from clusterlab.records.documents import read_placement
 from clusterlab.records.run_dir import RunDir, open_run
 from clusterlab.records.store import latest_rows, read_records, schema_problems
 from clusterlab.runs.explaining.said import cleared_by_rows, said_by_environment, said_by_rows
 from clusterlab.runs.explaining.table import Table
+from clusterlab.runs.row_request import row_request
 from clusterlab.runs.run_fabric import fabric_of_run
 from clusterlab.topology.design.load import load_fabric
 from clusterlab.topology.fabric import Fabric
@@ -168,18 +168,7 @@ def _request(
         run.info.attempts[-1].context.versions if run.info.attempts else {}
     )
     version = row.library_version or said.get("nccl") or asked.library_version or ""
-    return PredictRequest(
-        fabric=found,
-        groups=one_group(placed),
-        collective=row.collective,
-        size_bytes=row.size_bytes,
-        dtype=row.dtype,
-        op=row.op,
-        root=row.root,
-        backend="nccl",
-        issue=issue_of(row.timing),
-        library_version=version.partition("+")[0] or None,
-    )
+    return row_request(row, found, placed, version, in_place=False)
 
 
 def _design(placement: Placement) -> Fabric:
