@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from clusterlab.core.placement import Placement
 from clusterlab.core.rows import Point, Predicted
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
-from clusterlab.launch.roll_call import Record, roll_call
+from clusterlab.launch.roll_call import Record
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
+from clusterlab.runs.beginning import begin_attempt
 from clusterlab.runs.calibrating.session_calibration import agreed_calibration
 from clusterlab.runs.sweeping.job import JOIN_TIMEOUT_S, START_S
 from clusterlab.runs.sweeping.predicting import choose_model, predict_points
@@ -95,12 +95,5 @@ def begin(
         opened.append(Opened(run, predicted, placement))
         return None
 
-    roll_call(
-        store,
-        identity,
-        "attempt",
-        {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
-        open_or_refuse,
-        timeout_s=JOIN_TIMEOUT_S,
-    )
+    begin_attempt(identity, store, open_or_refuse)
     return opened[0] if opened else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from clusterlab.core.measurement import Measurement
 from clusterlab.core.rows import Point, Predicted, Row, make_row, row_to_json
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
-from clusterlab.launch.roll_call import Record, roll_call
+from clusterlab.launch.roll_call import Record
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt, utc_text
 from clusterlab.records.store import latest_rows
 from clusterlab.report.console.groups import words_of
@@ -27,6 +26,7 @@ from clusterlab.report.console.nccl_table import options_of, preamble
 from clusterlab.report.console.nccl_table_writer import TableWriter
 from clusterlab.report.console.pairs import pair_lines
 from clusterlab.report.console.progress import Progress, open_progress
+from clusterlab.runs.beginning import begin_attempt
 from clusterlab.runs.calibrating.session_calibration import agreed_calibration
 from clusterlab.runs.library_facts import keep_library_facts
 from clusterlab.runs.sweeping.group_predicting import groups_note, predict_steps
@@ -129,14 +129,7 @@ def _open_together(
             return error
         return None
 
-    roll_call(
-        store,
-        identity,
-        "attempt",
-        {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
-        open_or_refuse,
-        timeout_s=JOIN_TIMEOUT_S,
-    )
+    begin_attempt(identity, store, open_or_refuse)
     return opened[0] if opened else None
 
 

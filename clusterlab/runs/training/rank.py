@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,11 @@ from clusterlab.core.errors import ClusterlabError, ExitCode
 from clusterlab.core.stepping import ExpertLoad, StepLedger
 from clusterlab.launch.identity import RankIdentity
 from clusterlab.launch.rendezvous import init_process_group
-from clusterlab.launch.roll_call import Record, roll_call
+from clusterlab.launch.roll_call import Record
 from clusterlab.records.ledgers import LedgerWriter, write_collectives
 from clusterlab.records.run_dir import RunDir, open_run, start_attempt
 from clusterlab.runs.asked import Asked, asked_by_signals
+from clusterlab.runs.beginning import begin_attempt
 from clusterlab.runs.sweeping.job import JOIN_TIMEOUT_S
 from clusterlab.runs.sweeping.predicting import Model
 from clusterlab.runs.sweeping.trouble import aftermath_of
@@ -75,13 +75,8 @@ def _begin(
         timeout_s = max(JOIN_TIMEOUT_S, 2 * job.deadline_s)
         init_process_group(identity, store, job.backend, timeout_s=timeout_s)
         calibration = host_constants(identity, store, job)
-    roll_call(
-        store,
-        identity,
-        "attempt",
-        {"rank": identity.rank, "host": identity.host, "pid": os.getpid()},
-        lambda records: _open(run_path, job, where, calibration, records),
-        timeout_s=JOIN_TIMEOUT_S,
+    begin_attempt(
+        identity, store, lambda records: _open(run_path, job, where, calibration, records)
     )
     return open_run(run_path), calibration
 
